@@ -17,7 +17,8 @@ from simkit.adapters.annotations import current_mark, heard_by
 from simkit.adapters.asgi import driver as asgi_driver
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.concurrency import pools, watched_threads
-from simkit.adapters.concurrency.thread_turns import ThreadTurns, Waits
+from simkit.adapters.concurrency.thread_turns import ThreadTurns
+from simkit.adapters.concurrency.waits import Waits
 from simkit.adapters.entry import Caller, found_as, home_of, is_factory, made_by, reads_itself
 from simkit.adapters.environment import LogEntry, log_records, surroundings
 from simkit.adapters.framework_driver import (

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
 import msgspec
 
+from simkit.adapters.concurrency.thread_turns import PATIENCE_S
 from simkit.adapters.model_calls import GatedTraffic
 from simkit.adapters.server_questions import ServerQuestions
 from simkit.adapters.tool_use import ServedCall, ToolUse
 from simkit.capture.http.request_router import ChunkRecorder, Forward
 from simkit.capture.http.stdio_servers import Observed
-from simkit.core.errors import CassetteMissed, RunHalted
+from simkit.core.errors import CassetteMissed, FunctionFailed, RunHalted
 from simkit.core.messages import JsonValue
 from simkit.language.json_schema import place_text, schema_errors
 from simkit.language.paths import as_text
@@ -30,6 +32,10 @@ from simkit.spec.scenario.servers import McpServer, ServerTool
 
 _TOLERATED: Final = ("ping", "logging/setLevel", "server/discover")
 """Methods that some versions of clients ask, and that need no recording."""
+_NO_LIMIT: Final = (
+    f"Its client has waited for {PATIENCE_S} s, and nothing else goes on.\n"
+    "Give the client a limit of time, and a way to go on without the answer."
+)
 Ended = Callable[[str], None]
 """Receives how a server has ended before its time."""
 
@@ -112,6 +118,9 @@ class ServerSession:
         """Return the lines of `answer`."""
         raise NotImplementedError
 
+    def outlast(self, say: Callable[[bytes], None]) -> None:
+        """Let clients wait for what is never answered, as long as anything goes on."""
+
     def observe(self, line: bytes) -> Observed:
         """Observe a line of the real server."""
         self._talk.hear(self._name, line, is_servers=True)
@@ -139,6 +148,8 @@ class DeclaredServer(ServerSession):
         self._dialogues = Dialogues(name, use)
         self._counts: Counter[str] = Counter()
         """Tool or method to the number of its requests."""
+        self._hung: list[Mapping[str, Any]] = []
+        """The requests that are never answered, whose clients have just begun to wait."""
         self._before: list[JsonValue] = []
         """Notifications that go before the next answer."""
         self.definition = mcp.Definition(
@@ -180,6 +191,7 @@ class DeclaredServer(ServerSession):
             self.abilities = (message.get("params") or {}).get("capabilities") or {}
         if self._is_to_hang(message):
             assert self._fault is not None
+            self._hung.append(message)
             return self._dialogues.begin(message, mcp.progress(message, 1, self._fault.text))
         dialogue = mcp.dialogue(message, self.definition, self.abilities, self._begin)
         return self._dialogues.begin(message, dialogue)
@@ -194,10 +206,27 @@ class DeclaredServer(ServerSession):
         if self._counts[fault.at] != fault.call:
             return False
         how = "never answers" if fault.hangs else "ended at"
+        if message["method"] == "tools/call":
+            args = (params or {}).get("arguments") or {}
+            call = self._use.begin_for_server(self._name, str(name), args)
+            self._use.end_for_server(call, None, f"the server {how} it: {fault.text}")
         self._ended(f"{how} call {fault.call} of {fault.at}: {fault.text}")
         if not fault.hangs:
             raise mcp.ServerEnded(fault.text)
         return True
+
+    def outlast(self, say: Callable[[bytes], None]) -> None:
+        """Let clients wait for what is never answered, as long as anything goes on."""
+        recorder, hung, self._hung = self._use.recorder, self._hung, []
+        for message in hung:
+            self._use.outlast(
+                lambda: (recorder.turn, recorder.clock.answers),
+                partial(self._give_up, message, say),
+            )
+
+    def _give_up(self, message: Mapping[str, Any], say: Callable[[bytes], None]) -> None:
+        self._use.halt(FunctionFailed(_NO_LIMIT))
+        say(_lines([mcp.failure(message, _NO_LIMIT)]))
 
     def _begin(self, tool: str, args: JsonValue) -> mcp.Finish:
         definition = self.definition.tools[tool]

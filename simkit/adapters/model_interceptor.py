@@ -72,22 +72,15 @@ class ModelInterceptor:
     """
 
     def __init__(
-        self,
-        recorder: TraceRecorder,
-        attribution: Attribution,
-        script: ScriptedAnswers,
-        others: Answerer | None,
-        host_is_allowed: Callable[[str], bool],
-        plan: FaultPlan,
+        self, recorder: TraceRecorder, attribution: Attribution, script: ScriptedAnswers,
+        others: Answerer | None, host_is_allowed: Callable[[str], bool], plan: FaultPlan,
         run_now: Callable[[], Run | None] = lambda: None,
-        give_up: Callable[[], None] = lambda: None,
-        wait_turn: Callable[[], None] = lambda: None,
+        give_up: Callable[[], None] = lambda: None, wait_turn: Callable[[], None] = lambda: None,
         rename: Callable[[Run, str], None] = lambda run, agent: None,
-        around: Callable[[], Run | None] = lambda: None,
-        pauses: Pauses | None = None,
+        around: Callable[[], Run | None] = lambda: None, pauses: Pauses | None = None,
         waits_as: Callable[[str], Pauses | None] = lambda agent: None,
         cancels: Callable[[], Callable[[], None] | None] = lambda: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """``run_now`` returns the agent run of the calling code, if no annotation does.
 
         ``give_up`` is called when the run cannot continue. ``wait_turn`` lets threads be served one

@@ -116,6 +116,7 @@ class McpOverHttp:
         begins = mcp.SESSION if session.has_session else ()
         if not _is_whole(messages):
             feed = Feed(self._pauses)
+            session.outlast(lambda line: feed.push(_event(msgspec.json.decode(line)), is_last=True))
             self._say(feed, messages)
             return OpenResponse(200, (*_STREAM, *begins), (), feed=feed)
         if len(messages) == 1 and "application/json" in header(request.headers, "accept"):
@@ -163,6 +164,7 @@ class McpOverHttp:
             return NoResponse("connection", str(end))
         if answer is None:
             return Forward(None)
+        session.outlast(lambda line: feed.push(_event(msgspec.json.decode(line))))
         feed.push(*(_event(msgspec.json.decode(line)) for line in answer.splitlines()))
         return _ACCEPTED
 
@@ -225,13 +227,9 @@ class ScriptedServers:
     """The servers of one scenario."""
 
     def __init__(
-        self,
-        servers: Mapping[str, Server],
-        use: ToolUse,
-        pauses: Pauses,
-        others: Answerer | None,
+        self, servers: Mapping[str, Server], use: ToolUse, pauses: Pauses, others: Answerer | None,
         folder: str,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """``others`` answers recorded servers, if it is the scenario's cassette.
 
         ``folder`` is where files of cards are.
@@ -291,6 +289,7 @@ class ScriptedServers:
         """Answer requests of a run, and processes that it starts."""
         requests.of_servers, turns.is_awaited = self.decide, self._are_busy
         self._use.end_overdue = lambda: turns.end_overdue(is_outside=True)
+        self._use.outlast, turns.threads.pipes = turns.outlast, self._stdio.pipes
         requests.remote_agent = self.remote_agent
         with watching_stdio:
             try:

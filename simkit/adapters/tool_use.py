@@ -111,13 +111,9 @@ class ToolUse:
     """Answers each call of a tool's function, and records it; any thread may call it."""
 
     def __init__(
-        self,
-        recorder: TraceRecorder,
-        gate: ModelInterceptor,
-        tools: Tools,
-        others: Answerer | None,
-        waits_as: Callable[[str], Pauses | None] = lambda tool: None,
-    ) -> None:
+        self, recorder: TraceRecorder, gate: ModelInterceptor, tools: Tools,
+        others: Answerer | None, waits_as: Callable[[str], Pauses | None] = lambda tool: None,
+    ) -> None:  # fmt: skip
         """``waits_as`` returns the way in which a call of a tool waits until it is chosen.
 
         It returns None if the call begins at once.
@@ -135,15 +131,13 @@ class ToolUse:
         self.halt = gate.halt
         self.end_overdue: Callable[[], None] = lambda: None
         """Ends the timers of clients that do not wait as long as a server took."""
+        self.outlast: Callable[..., None] = lambda *facts: None
+        """Lets a server never answer: `ThreadTurns.outlast`."""
 
     def __call__(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        real: Callable[[], Any],
-        request: ToolRequest | None = None,
-        returns: Any = None,
-    ) -> Any:
+        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any],
+        request: ToolRequest | None = None, returns: Any = None,
+    ) -> Any:  # fmt: skip
         """Return the result, or an awaitable of it.
 
         Raise the tool's failure, and RunHalted if there is no result. ``request`` is the model's
@@ -182,16 +176,9 @@ class ToolUse:
         return None if _is_within(carried_call.get(), tool) else self._waits_as(tool)
 
     def _used(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        real: Callable[[], Any],
-        request: ToolRequest | None,
-        returns: Any,
-        *,
-        in_loop: bool,
-        is_stand_in: bool = False,
-    ) -> Any:
+        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any],
+        request: ToolRequest | None, returns: Any, *, in_loop: bool, is_stand_in: bool = False,
+    ) -> Any:  # fmt: skip
         """Return the result, or only if ``in_loop`` an awaitable of one that was none."""
         self._gate.wait_turn()
         with self._gate.lock:
@@ -288,13 +275,9 @@ class ToolUse:
             return answer
 
     def record_call(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        request: ToolRequest | None,
-        result: Any,
+        self, tool: str, args: Mapping[str, Any], request: ToolRequest | None, result: Any,
         error: str,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Record a call that was executed elsewhere, whatever the scenario scripts."""
         with self._gate.lock:
             request, plain = self._request_of(tool, args, request)
@@ -316,14 +299,9 @@ class ToolUse:
         return request, plain
 
     def stand_in(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        real: Callable[[], Any],
-        *,
-        returns: Any,
+        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any,
         in_loop: bool,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Answer a call of a function in ``app.tools`` that has waited until it was chosen.
 
         A call that a framework makes to execute the tool's call is the same call.

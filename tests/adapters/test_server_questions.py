@@ -221,14 +221,20 @@ def test_a_line_that_calls_a_tool_which_has_gone_has_the_change_as_its_cause(
 
 
 @TRANSPORTS
+@pytest.mark.parametrize("place", ["initialize", "tools/list", "sum_up"])
+@pytest.mark.parametrize("code", [patient(50), CLIENT], ids=["with a limit", "without"])
 def test_a_server_that_never_answers_is_the_cause_of_what_follows(
-    tmp_path: Path, entry: str
+    tmp_path: Path, entry: str, place: str, code: str
 ) -> None:
-    hangs = "mcp:\n      fails: {at: sum_up, text: Still reading., hangs: true}\n"
-    code = patient(2)
-    problem, *_ = problems_of(run(tmp_path, entry, DECLARED.replace("mcp:\n", hangs) + TURNS, code))
+    hangs = f"mcp:\n      fails: {{at: {place}, text: Still reading., hangs: true}}\n"
+    turns = DECLARED.replace("mcp:\n", hangs) + TURNS
+    first, second = (run(tmp_path, entry, turns, code) for _ in "12")
 
-    assert "server `files` never answers call 1 of sum_up: Still reading." in problem
+    problem, *_ = problems_of(first)
+    waited = "Its client has waited for 240 s, and nothing else goes on."
+    assert f"server `files` never answers call 1 of {place}: Still reading." in problem
+    assert (waited in problem) == (code == CLIENT or place != "sum_up")
+    assert first.trace.digest() == second.trace.digest()
 
 
 @pytest.fixture

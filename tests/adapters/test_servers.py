@@ -75,6 +75,22 @@ def run(message):
     finally:
         assert server.process.wait(60) == 0
 """
+READS_LINES = """
+        self.number = 0
+        self.lines = queue.Queue()
+        threading.Thread(target=self.read).start()
+
+    def read(self):
+        with self.process.stdout as lines:
+            for line in lines:
+                self.lines.put(line)
+"""
+IN_A_THREAD = (
+    BY_HAND.replace("        self.number = 0\n", READS_LINES[1:])
+    .replace("self.process.stdout.readline()", "self.lines.get()")
+    .replace("with server.process.stdout, ", "with ")
+    .replace("import subprocess", "import queue, subprocess, threading")
+)
 OFFICIAL = f"""{ASK}
 import asyncio
 from mcp import ClientSession, StdioServerParameters
@@ -174,6 +190,7 @@ turns:
 """
 CLIENTS = [
     pytest.param(BY_HAND, "run", "", id="by hand"),
+    pytest.param(IN_A_THREAD, "run", "", id="by hand, a thread reads"),
     *(
         pytest.param(code, entry, library, id=f"{library}, {entry}", marks=pytest.mark.slow)
         for code, entry, library in (
@@ -283,6 +300,23 @@ def test_a_server_that_ends_in_a_call_is_the_cause_of_what_follows(tmp_path: Pat
     assert "server `files` ended at call 1 of read_file: Killed" in problem
     second = ends.replace("Killed", "Killed, call: 2")
     assert problems_of(simulate(scenario(tmp_path, BY_HAND, second + READS))) == []
+
+
+@pytest.mark.parametrize("place", ["initialize", "tools/list", "read_file"])
+@pytest.mark.parametrize("code", [BY_HAND, IN_A_THREAD], ids=["it reads", "a thread reads"])
+def test_a_server_that_never_answers_a_client_without_a_limit_ends_the_turn(
+    tmp_path: Path, place: str, code: str
+) -> None:
+    hangs = f"    mcp:\n      fails: {{at: {place}, text: Still reading., hangs: true}}\n"
+    turns = FILES.replace("    mcp:\n", hangs) + READS
+
+    first, second = (simulate(scenario(tmp_path, code, turns)) for _ in "12")
+
+    problem, *_ = problems_of(first)
+    assert f"server `files` never answers call 1 of {place}: Still reading." in problem
+    assert "Its client has waited for 240 s, and nothing else goes on." in problem
+    assert first.trace.events[-1].at // 1_000 == 240
+    assert first.trace.digest() == second.trace.digest()
 
 
 def test_tools_may_change_after_a_call_and_clients_are_told(tmp_path: Path) -> None:

@@ -285,6 +285,15 @@ def movement(native: int | None) -> str | None:
     return None if state == [b"R"] else ran.decode()
 
 
+def descriptor(native: int | None) -> int | None:
+    """Return the descriptor at which a thread waits in a call of the system, which shows it."""
+    try:
+        with open(f"/proc/self/task/{native}/syscall", encoding="ascii") as file:
+            return int(file.read().split()[1], 16)
+    except (OSError, IndexError, ValueError):  # It runs, or the system does not show it.
+        return None
+
+
 # Threads of a run
 
 

@@ -232,11 +232,11 @@ class LoopSleeps:
             self.wake(first)
             mine.has_expired = first is mine
 
-    def wake(self, task: SleepingTask | Timer) -> None:
+    def wake(self, task: SleepingTask | Timer, *, is_outside: bool = False) -> None:
         """Let a task continue, or a timer end, from any thread."""
         if isinstance(task, Timer):
             self._timers = [each for each in self._timers if each is not task]
-            self._ended = task
+            self._ended, task.is_passed_outside = task, is_outside
             self._ended_of[task.thread] += bool(task.thread)
             with suppress(RuntimeError):  # Its loop is closed.
                 task.end_soon()

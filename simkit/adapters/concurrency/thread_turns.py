@@ -21,12 +21,13 @@ after a bounded number of checks; a turn whose threads make calls after its repl
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import math
 import threading
 from asyncio import _get_running_loop
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 from simkit.adapters.concurrency import watched_threads
 from simkit.adapters.concurrency.frames import waiting
@@ -39,17 +40,17 @@ from simkit.adapters.concurrency.sleepers import (
     StoppedThread,
 )
 from simkit.adapters.concurrency.watched_threads import WatchedThreads
-from simkit.capture.http.request_router import Pauses
 from simkit.capture.http.timers import Timer
-from simkit.core.errors import CallUnattributed, RunHalted, SimkitError
-from simkit.core.stopping import halting
+from simkit.core.raw_threads import start_raw_thread
 from simkit.runtime.ports import Schedule
-from simkit.runtime.scheduler import VirtualClock
 from simkit.runtime.schedules import Fifo
-from simkit.spec.scenario.moments import TOOL_MARK
 
 AFTER_REPLY: Final = 200
 """The number of times that threads may continue after a turn's reply."""
+PATIENCE_S: Final = 240
+"""How long a client waits, in virtual time, for a server that never answers: less than the limit
+of the official clients over HTTP, 300 s, after which some wait on without a request."""
+_Ask: TypeAlias = Callable[[], object]
 _OWN_FILES: Final = (__file__, *(f.__code__.co_filename for f in (LoopSleeps.sleep, waiting)))
 """The files whose code holds the lock of a run's turns."""
 _POLLS_S: Final = (0.0002, 0.0002, 0.0005, 0.001, 0.002, 0.005)
@@ -97,6 +98,8 @@ class ThreadTurns:
         """Whether the run is over."""
         self.is_awaited: Callable[[], bool] = lambda: False
         """Whether a server of the scenario has still to answer: nobody rests until then."""
+        self._silent = 0
+        """The number of servers that never answer: their clients' timers are in virtual time."""
 
     # Started and submitted work
 
@@ -175,6 +178,25 @@ class ThreadTurns:
         """Stop this thread until all others rest and the virtual time has come."""
         self._stop(self._now() + round(seconds * 1_000))
 
+    def outlast(self, progress: _Ask, give_up: _Ask) -> None:
+        """Let a server never answer; give up when there was no progress for `PATIENCE_S`.
+
+        Until then timers of loops that wait outside are in virtual time, too.
+        """
+        rank = self.submitted()
+        self.threads.starts(rank)
+        self._silent += 1
+        start_raw_thread(contextvars.Context().run, (self._outlast, rank, progress, give_up))
+
+    def _outlast(self, rank: int, progress: _Ask, give_up: _Ask) -> None:
+        before: object = None
+        with self.working(rank):
+            while not self.is_over and before != (before := progress()):
+                self.sleep(PATIENCE_S)
+            if not self.is_over:
+                give_up()
+            self._silent -= 1
+
     async def sleep_in_loop(self, seconds: float) -> None:
         """Let this task sleep until no others can continue and the virtual time has come."""
         wakes = self._now() + round(seconds * 1_000) if seconds < math.inf else None
@@ -204,8 +226,7 @@ class ThreadTurns:
         with self._lock:
             until = self._now() + 1
             while (timer := self._tasks.timer_before(until, is_outside=is_outside)) is not None:
-                timer.is_passed_outside = is_outside
-                self._tasks.wake(timer)
+                self._tasks.wake(timer, is_outside=is_outside)
 
     # Model calls that wait for their answers
 
@@ -241,7 +262,7 @@ class ThreadTurns:
             self.threads.come_back(me)
             is_later = follows is not None or (
                 wakes is not None
-                and (not self._tasks.is_empty or self._tasks.timer_before(wakes) is not None)
+                and (not self._tasks.is_empty or self._timer_before(wakes) is not None)
             )
             if self.is_over or (not is_later and self._goes_at_once(me)):
                 if call is not None:
@@ -312,13 +333,9 @@ class ThreadTurns:
     # Order of turns
 
     def _advance(
-        self,
-        waited_s: float,
-        resting: frozenset[int] = frozenset(),
-        *,
-        wakes: bool = True,
+        self, waited_s: float, resting: frozenset[int] = frozenset(), *, wakes: bool = True,
         is_idle: Callable[[], bool] = lambda: True,
-    ) -> bool:
+    ) -> bool:  # fmt: skip
         """Let the next one continue if all rest; return whether all rest and none continues.
 
         ``is_idle`` is called last: whether the threads in ``resting`` do rest.
@@ -333,7 +350,7 @@ class ThreadTurns:
             if tasks:
                 self.threads.begin_anew()
                 for task in tasks:
-                    self._tasks.wake(task)
+                    self._tasks.wake(task, is_outside=bool(self._silent))
                 return False
         if not self._next:
             return True
@@ -393,7 +410,10 @@ class ThreadTurns:
         task = self._tasks.first
         is_task = sleeper is None or (task is not None and task.wakes < (sleeper.wakes or 0))
         first: StoppedThread | SleepingTask | None = task if is_task else sleeper
-        return first and (self._tasks.timer_before(first.wakes or 0) or first)
+        return first and (self._timer_before(first.wakes or 0) or first)
+
+    def _timer_before(self, wakes: int) -> Timer | None:
+        return self._tasks.timer_before(wakes, is_outside=bool(self._silent))
 
     def _rest(self, resting: Iterable[int], waited_s: float = 0.0) -> bool:
         is_waiting = self.is_awaited() or self._tasks.is_ending
@@ -403,93 +423,3 @@ class ThreadTurns:
 def is_in_loop() -> bool:
     """Return whether this thread runs a loop in which tasks can wait here."""
     return isinstance(_get_running_loop(), asyncio.BaseEventLoop)
-
-
-class Waits:
-    """The waits of one run. By itself it lets code wait for an answer, in parallel."""
-
-    def __init__(
-        self,
-        turns: ThreadTurns,
-        clock: VirtualClock,
-        schedule: Schedule,
-        halt: Callable[[SimkitError], RunHalted | SimkitError],
-    ) -> None:
-        """``halt`` ends the run with an error of the scenario, and returns what to raise."""
-        self._turns, self._clock, self._schedule, self._halt = turns, clock, schedule, halt
-
-    def wait_turn(self) -> None:
-        """Wait until it is this thread's turn; raise RunHalted in code that outlives the run."""
-        self._turns.stop()
-        self.refuse_late()
-
-    def as_agent(self, agent: str) -> Pauses | None:
-        """Return the way in which an agent's model call waits; None if it is answered at once."""
-        return None if self._turns.calls.is_at_once else _InOrder(self, self._turns, agent)
-
-    def as_tool(self, tool: str) -> Pauses | None:
-        """Return the way in which a tool waits, if the turn orders tools."""
-        if self._turns.calls.is_at_once:
-            return None
-        self._turns.stop()  # Threads that call at the same time ask in a fixed order.
-        orders = self._schedule.orders_tools
-        return _InOrder(self, self._turns, f"{tool}{TOOL_MARK}") if orders else None
-
-    def sleep(self, seconds: float) -> None:
-        """Let this thread wait for an answer; raise RunHalted in code that outlives the run."""
-        self.sleep_alone(seconds)
-        self.refuse_late()
-
-    async def sleep_in_loop(self, seconds: float) -> None:
-        """Let this task wait for an answer; raise RunHalted in code that outlives the run."""
-        if _get_running_loop() is not None:
-            await self._turns.sleep_in_loop(seconds)
-        else:  # In a loop that is not asyncio's, tasks wait one after the other.
-            self.sleep_alone(0.0)
-            self._clock.advance_to(self._clock.now + round(seconds * 1_000))
-        self.refuse_late()
-
-    def sleep_alone(self, seconds: float) -> None:
-        """Let this thread sleep in virtual time, as its code asks for."""
-        if self._turns.is_over:  # A thread that outlives its scenario sleeps for real.
-            threading.Event().wait(seconds)
-        elif _get_running_loop() is not None:
-            self._clock.advance_to(self._clock.now + round(seconds * 1_000))
-            self._turns.end_overdue()
-        else:
-            self._turns.sleep(seconds)
-
-    def refuse_late(self) -> None:
-        """Raise RunHalted for code that outlives the run."""
-        if self._turns.is_over:
-            raise halting(
-                CallUnattributed(
-                    "a model is called from a task or thread of a scenario that is over.\n"
-                    "Wait for it inside the run."
-                )
-            )
-
-    @contextmanager
-    def halting(self) -> Iterator[None]:
-        """End the run with an error of the scenario in the block."""
-        try:
-            yield
-        except SimkitError as problem:
-            raise self._halt(problem) from problem
-
-
-class _InOrder:
-    """Lets threads and tasks wait until the schedule chooses their call."""
-
-    def __init__(self, waits: Waits, turns: ThreadTurns, name: str) -> None:
-        self._waits, self._turns, self._name = waits, turns, name
-
-    def sleep(self, seconds: float) -> None:
-        with self._waits.halting():
-            self._turns.wait_answer(self._name)
-        self._waits.refuse_late()
-
-    async def sleep_in_loop(self, seconds: float) -> None:
-        with self._waits.halting():
-            await self._turns.wait_answer_in_loop(self._name)
-        self._waits.refuse_late()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from simkit.adapters.concurrency.frames import (
     BY_THREADS,
     Waiting,
     awaits_work,
+    descriptor,
     idle_worker,
     instructions_of,
     movement,
@@ -129,6 +130,8 @@ class WatchedThreads:
         """
         self._lock, self._home, self._owners = lock, home, (self, *owners)
         self._own_files = frozenset((__file__, *files))
+        self.pipes: Callable[[], Container[int]] = tuple
+        """Returns the pipes of servers of the scenario, at which their clients read."""
         self.left: list[str] = []
         """Places of threads that the others no longer waited for."""
         self._watched: dict[int, WatchedThread] = {}
@@ -262,7 +265,7 @@ class WatchedThreads:
                 continue
             frame = frames.get(ident)
             # Without a frame it is about to end, and to wake the threads that wait for that.
-            reason = "no" if frame is None else self.waiting(frame, ident, frames)
+            reason = "no" if frame is None else self._reason(watched, frame, ident, frames)
             if reason == "perhaps" and frame is not None:
                 unknown.append((watched, frame))
             elif reason == "no" and self._is_waited_for(watched, frame, waited_s):
@@ -312,6 +315,13 @@ class WatchedThreads:
             if frame is not frames.get(ident) or now.get(ident) != counts.get(ident):
                 is_as_seen &= not self._is_waited_for(watched, frame, waited_s)
         return is_as_seen
+
+    def _reason(
+        self, watched: WatchedThread, frame: FrameType, ident: int, frames: dict[int, FrameType]
+    ) -> Waiting:
+        reason, pipes = self.waiting(frame, ident, frames), self.pipes()
+        is_reader = reason == "no" and pipes and descriptor(watched.native_id) in pipes
+        return "perhaps" if is_reader else reason
 
     def waiting(self, frame: FrameType, ident: int, frames: dict[int, FrameType]) -> Waiting:
         """Return whether a thread rests where it is; ``perhaps`` until it was seen long enough."""

@@ -171,14 +171,9 @@ class GraphListener(GraphObserver, api.Instrumentation):
             self.raised(run.simkit_node[0], error)
 
     def on_tool_start(
-        self,
-        run: Any,
-        serialized: Any,
-        *args: Any,
-        tool_call_id: str | None = None,
-        inputs: Any = None,
-        **options: Any,
-    ) -> None:
+        self, run: Any, serialized: Any, *args: Any, tool_call_id: str | None = None,
+        inputs: Any = None, **options: Any,
+    ) -> None:  # fmt: skip
         """Handle the start of a tool that a model called, or that a person put in its place."""
         if tool_call_id:
             with self._writing():

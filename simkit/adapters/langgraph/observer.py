@@ -155,15 +155,9 @@ class GraphObserver(ControlFlow):
         return next(places, len(self._problems))
 
     def _record(
-        self,
-        root: Root,
-        graph: Pregel,
-        within: tuple[str, ...],
-        receiver: object,
-        namespace: tuple[str, ...],
-        kind: str,
-        payload: Any,
-    ) -> None:
+        self, root: Root, graph: Pregel, within: tuple[str, ...], receiver: object,
+        namespace: tuple[str, ...], kind: str, payload: Any,
+    ) -> None:  # fmt: skip
         """Record an event of the loop of a graph."""
         path = graphs.path_of("|".join((*within, *namespace))) if within or namespace else ()
         with self._writing():

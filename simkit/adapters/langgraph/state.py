@@ -110,15 +110,9 @@ class State:
     """
 
     def __init__(
-        self,
-        channels: Mapping[str, Any],
-        recorder: api.TraceRecorder,
-        states: States,
-        *,
-        are_kept: bool = False,
-        is_sessions: bool = False,
-        around: State | None = None,
-    ) -> None:
+        self, channels: Mapping[str, Any], recorder: api.TraceRecorder, states: States, *,
+        are_kept: bool = False, is_sessions: bool = False, around: State | None = None,
+    ) -> None:  # fmt: skip
         self._recorder, self._states, self._session = recorder, states, recorder.session
         shape = states.shape_of(channels, are_kept=are_kept)
         self._facts, self.conversation = shape.facts, shape.conversation

@@ -172,14 +172,9 @@ def _reapply(listener: Any, before: api.Replacement, self: Any, tasks: Mapping[s
 
 @listeners.around
 def _output_writes(
-    listener: Any,
-    before: api.Replacement,
-    self: Any,
-    task_id: str,
-    writes: Sequence[tuple[str, Any]],
-    *,
-    cached: bool = False,
-) -> None:
+    listener: Any, before: api.Replacement, self: Any, task_id: str,
+    writes: Sequence[tuple[str, Any]], *, cached: bool = False,
+) -> None:  # fmt: skip
     before(self, task_id, writes, cached=cached)
     task = self.tasks.get(task_id) if cached else None
     if task is not None:
@@ -289,13 +284,9 @@ def _with_receiver(listener: Any, graph: Any, config: Any) -> tuple[Any, End | N
 
 @listeners.around
 def _stream(
-    listener: Any,
-    before: api.Replacement,
-    self: Any,
-    input: Any,
-    config: Any = None,
+    listener: Any, before: api.Replacement, self: Any, input: Any, config: Any = None,
     **options: Any,
-) -> Iterator[Any]:
+) -> Iterator[Any]:  # fmt: skip
     config, end = _with_receiver(listener, self, config)
     with _ending(end):
         yield from before(self, input, config, **options)

@@ -109,17 +109,11 @@ def _started(before: api.Replacement) -> api.Replacement:
 
 def _started_as_current(before: api.Replacement) -> api.Replacement:
     def start_as_current_span(
-        self: Any,
-        name: str,
-        context: Context | None = None,
-        kind: SpanKind = SpanKind.INTERNAL,
-        attributes: Mapping[str, Any] | None = None,
-        links: Any = None,
-        start_time: int | None = None,
-        record_exception: bool = True,
-        set_status_on_exception: bool = True,
-        end_on_exit: bool = True,
-    ) -> Iterator[Any]:
+        self: Any, name: str, context: Context | None = None, kind: SpanKind = SpanKind.INTERNAL,
+        attributes: Mapping[str, Any] | None = None, links: Any = None,
+        start_time: int | None = None, record_exception: bool = True,
+        set_status_on_exception: bool = True, end_on_exit: bool = True,
+    ) -> Iterator[Any]:  # fmt: skip
         args = (
             *(name, context, kind, attributes, links, start_time),
             *(record_exception, set_status_on_exception),

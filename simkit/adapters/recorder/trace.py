@@ -82,15 +82,9 @@ class TraceRecorder(LogRecorder):
     # Turns
 
     def begin_turn(
-        self,
-        turn: int,
-        session: str,
-        project: str,
-        text: str,
-        value: JsonValue = None,
-        *,
+        self, turn: int, session: str, project: str, text: str, value: JsonValue = None, *,
         resumes: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Emit that the user says something, or answers (``resumes``) with ``value``."""
         self.turn, self.runs = turn, []
         self._handoffs = self._agent_runs = 0

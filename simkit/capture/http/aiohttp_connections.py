@@ -59,15 +59,9 @@ class _Transport(asyncio.Transport):
     """The transport in place of a client's socket."""
 
     def __init__(
-        self,
-        protocol: Any,
-        loop: asyncio.AbstractEventLoop,
-        router: request_router.RequestRouter,
-        url: str,
-        dial: Replacement,
-        refused: Replacement,
-        asking: str,
-    ) -> None:
+        self, protocol: Any, loop: asyncio.AbstractEventLoop, router: request_router.RequestRouter,
+        url: str, dial: Replacement, refused: Replacement, asking: str,
+    ) -> None:  # fmt: skip
         """``dial`` opens a real connection; ``refused`` makes the client's connection error.
 
         ``asking`` is the library that sends the request by itself, if one does.

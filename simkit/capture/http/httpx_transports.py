@@ -61,7 +61,9 @@ class Feed:
                 yield chunk
             if self.is_silent:
                 await self._pauses.sleep_in_loop(timeout_s or _SILENCE_S)
-                raise TimeoutError
+                if not self._chunks:
+                    raise TimeoutError
+                continue
             loop = asyncio.get_running_loop()
             future = loop.create_future()
             with LOCK:

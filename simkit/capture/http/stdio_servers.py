@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from simkit.capture.http import compat
@@ -73,6 +74,9 @@ class Answering(Protocol):
         Raise ServerEnded if the server ends instead.
         """
 
+    def outlast(self, say: Callable[[bytes], None]) -> None:
+        """Let clients wait for what is never answered, as long as anything goes on."""
+
     def observe(self, line: bytes) -> Observed:
         """Observe a line of the real server."""
 
@@ -91,7 +95,9 @@ class _Connection:
         self._server, self._reads, self._writes, self._lifeline = server, reads, writes, lifeline
         self._lock = _thread.allocate_lock()
         self._wakes, self._wake = os.pipe()
-        self._is_over = False
+        self.is_over = False
+        self.read_at: tuple[int, ...] = ()
+        """The pipes at which its client reads."""
         self._waiting: dict[int, bytes] = {}
         """Pipe to the beginning of a line."""
 
@@ -102,7 +108,7 @@ class _Connection:
 
     def is_busy(self) -> bool:
         """Return whether a line waits for its answer, or its process ends."""
-        return self._lock.locked() or (not self._is_over and _is_readable(self._reads))
+        return self._lock.locked() or (not self.is_over and _is_readable(self._reads))
 
     def settle(self) -> None:
         """Wait until nothing waits for an answer: a client that asks at once would see chance."""
@@ -119,6 +125,7 @@ class _Connection:
                 try:
                     for line in lines or ():
                         _write(self._writes, self._server.answer(line) or b"")
+                        self._server.outlast(partial(_write, self._writes))
                 except ServerEnded as end:
                     _write(self._lifeline, str(end).encode())
                     lines = None
@@ -137,12 +144,12 @@ class _Connection:
 
     def _end(self) -> None:
         """Close the pipes, and let the process end; wait for that, but not for ever."""
-        if self._is_over:
+        if self.is_over:
             return
         for each in (self._reads, self._writes, self._lifeline):
             os.close(each)
         self._ended()
-        self._is_over = True
+        self.is_over = True
 
     def _ended(self) -> str:
         """Wait until the process has ended, but not for ever; return how it did."""
@@ -176,7 +183,7 @@ class _Relay(_Connection):
 
     def is_busy(self) -> bool:
         """Return whether somebody waits for an answer, or the process ends."""
-        if self._is_over:
+        if self.is_over:
             return self._lock.locked()
         return super().is_busy() or self._server.is_asked or self._is_ending
 
@@ -187,7 +194,7 @@ class _Relay(_Connection):
             ready, _, _ = select.select([*open_pipes], [], [], patience_s)
             with self._lock:
                 if not ready:  # It does not end with its input: its client has to end it.
-                    self._is_over = True
+                    self.is_over = True
                     patience_s = _ENDS_S if self._wakes not in open_pipes and kills else None
                     if patience_s is not None:
                         os.kill(self.pid, kills.pop())
@@ -203,7 +210,7 @@ class _Relay(_Connection):
             if not self._is_ending:
                 os.close(self._lifeline)
             self._server.end(self._ended(), self._last.decode(errors="replace").strip())
-            self._is_over = True
+            self.is_over = True
             for each in (
                 *(self._reads, self._writes, self._from_child, self._errors),
                 *(self._client_errors, self._wakes),
@@ -263,6 +270,11 @@ class StdioServers:
         """Return whether one of them has something to answer."""
         return any(connection.is_busy() for connection in self.connections)
 
+    def pipes(self) -> list[int]:
+        """Return the pipes at which their clients read."""
+        open_ones = (each for each in self.connections if not each.is_over)
+        return [pipe for connection in open_ones for pipe in connection.read_at]
+
     def close(self) -> None:
         """End all of them."""
         for connection in self.connections:
@@ -305,6 +317,7 @@ def _execute_child(before: Replacement) -> Replacement:
         # Outside the run: the process is no effect of its code.
         connection = contextvars.Context().run(start, before, server, self, words, rest)
         if connection is not None:
+            connection.read_at = rest[_PIPES][2], rest[_PIPES][4]
             servers.connections.append(connection)
             connection.start()
 

@@ -99,10 +99,11 @@ def _unused_results(left: e.UnusedResults, turn: TurnView, view: View) -> Hit:
             "over HTTP, only its client can answer."
         )
         path = ("turns", number - 1, "elicits", server)
-    elif any(tool_view.tool == tool for tool_view in turn.tools):
+    elif it := next((each for each in turn.tools if each.tool == tool), None):
+        why = it.server and f"server {it.server!r} did not answer"
         problem = (
             f"tool {tool!r} was called in turn {number} and did not ask for the result that "
-            "the scenario has: what it returned is its own."
+            f"the scenario has: {why or 'what it returned is its own'}."
         )
     else:
         called = (tool_view for before in view.turns for tool_view in before.tools)
