@@ -112,6 +112,8 @@ def expect(paths: Sequence[str], accepts_all: bool) -> int:
             if any(isinstance(library.prepared(other_item).pipeline, App) for other_item in items):
                 of_code.add(file)
             changes.append(FileChange(file, before, with_text(before, text)))
+    if not by_file:
+        RunPlan(paths=tuple(paths)).selection(library.cache)  # It refuses nothing to run.
     if not changes:
         echo("every turn that runs has claims")
     files_written = offer(changes, notes, accepts_all)

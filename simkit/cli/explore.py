@@ -16,7 +16,7 @@ from simkit.checks.coverage import coverage_of
 from simkit.cli.console import Progress
 from simkit.cli.init.files import write_new
 from simkit.cli.view import write_coverage_page
-from simkit.core.answers import answer, answer_row
+from simkit.core.answers import answer, answer_row, refuse
 from simkit.core.errors import DirectoryGone, OutputFailed, SimkitError, Terminated
 from simkit.core.files import FileReads, check_place
 from simkit.core.output import echo
@@ -86,7 +86,8 @@ def explore(
         echo(f"RUN-02: {text}")
         tour.was_found = True
     if tour.broken:
-        echo(f"not explored: {', '.join(tour.broken)}")
+        refuse(SimkitError(), text := f"not explored: {', '.join(tour.broken)}")
+        echo(text)
     if tour.skips == tour.count:
         echo(f"nothing was explored: {tour.count} skipped")
     if page:

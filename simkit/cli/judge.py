@@ -24,16 +24,8 @@ from simkit.core.gc_pause import gc_paused
 from simkit.core.output import echo, echo_commands, echo_json
 from simkit.core.text import counted, shell_word, short
 from simkit.language.yaml import DocumentCache
+from simkit.report import results as rows
 from simkit.report.last_run import FOLDER
-from simkit.report.results import (
-    Result,
-    json_text,
-    lints_off,
-    not_run,
-    result_of,
-    skips,
-    summary_of,
-)
 from simkit.report.text import result_annotations, summary_lines
 from simkit.report.wording import wrapped
 from simkit.runtime.functions import function_named
@@ -51,7 +43,7 @@ SECOND_RUN: Final = {
 """Lints that need a second run and cannot check a stored trace, with the reason."""
 
 
-class Judged(Result, frozen=True, rename={"question": "asked"}):
+class Judged(rows.Result, frozen=True, rename={"question": "asked"}):
     """The result of one trace."""
 
     unjudged: tuple[str, ...] = ()
@@ -94,10 +86,10 @@ def judge_traces(
                 echo(f"{console.paint_for(console.wants_color())(file, 'strong')}\n{ran.text}")
                 is_open = not ran.text.endswith("\n")
     _echo_end(results, form, time.perf_counter() - started, is_open)
-    return summary_of(results).exit_code
+    return rows.summary_of(results).exit_code
 
 
-def _echo_end(results: Sequence[Result], form: str, seconds: float, is_open: bool) -> None:
+def _echo_end(results: Sequence[rows.Result], form: str, seconds: float, is_open: bool) -> None:
     """Print what follows the last trace; ``is_open`` if its text did not end with an empty line."""
     if form == "json":
         echo_json(_json(results))
@@ -129,7 +121,7 @@ class JudgeRunner(Runner):
             trace = stored(file, with_lints=True)
             prepared = _prepared(trace, self.library, self._scenarios)
             if prepared.skip is not None:
-                skipped = not_run(prepared.item, "skipped", reason=prepared.skip)
+                skipped = rows.not_run(prepared.item, "skipped", reason=prepared.skip)
                 return self.writer.report(self._judged(skipped, file))
             with console.output_to_stderr():
                 outcome = judged_trace(prepared, trace)
@@ -139,15 +131,15 @@ class JudgeRunner(Runner):
             again = f"simkit --traceback judge {shell_word(file)}"
             return self.writer.report(self._broken(file, bug_text(problem, again)))
         outcome = self.strictly(outcome)
-        result = result_of(prepared, outcome, trace.started.seed)
+        result = rows.result_of(prepared, outcome, trace.started.seed)
         pipeline, unjudged = trace.view.pipeline.name, _unjudged(prepared.scenario)
         judged = self._judged(
             result, file, pipeline=pipeline, strict=self._job.strict, unjudged=unjudged
         )
         return self.writer.report(judged, outcome, prepared)
 
-    def _judged(self, result: Result, file: str, **more: Any) -> Judged:
-        facts = {name: getattr(result, name) for name in Result.__struct_fields__}
+    def _judged(self, result: rows.Result, file: str, **more: Any) -> Judged:
+        facts = {name: getattr(result, name) for name in rows.Result.__struct_fields__}
         return Judged(**{**facts, "trace": file, "question": self._question, **more})
 
     def _broken(self, file: str, error: str) -> Judged:
@@ -208,12 +200,12 @@ def _unjudged(scenario: Scenario) -> tuple[str, ...]:
     return tuple(lint for lint in results if not is_off(scenario.lints, lint))
 
 
-def _unjudged_counts(results: Sequence[Result]) -> dict[str, int]:
+def _unjudged_counts(results: Sequence[rows.Result]) -> dict[str, int]:
     lints = [lint for r in results if isinstance(r, Judged) for lint in r.unjudged]
     return {lint: lints.count(lint) for lint in SECOND_RUN if lint in lints}
 
 
-def _last_lines(results: Sequence[Result], seconds: float) -> Iterator[str]:
+def _last_lines(results: Sequence[rows.Result], seconds: float) -> Iterator[str]:
     for lint, count in _unjudged_counts(results).items():
         yield from wrapped(
             f"{lint} in {counted(count, 'scenario')}: {SECOND_RUN[lint]}, and only "
@@ -222,16 +214,16 @@ def _last_lines(results: Sequence[Result], seconds: float) -> Iterator[str]:
             "  ",
         )
     yield from summary_lines(
-        summary_of(results),
-        lints_off(results),
+        rows.summary_of(results),
+        rows.lints_off(results),
         seconds,
         console.paint_for(console.wants_color()),
-        skips(results),
+        rows.skips(results),
     )
 
 
-def _json(results: Sequence[Result]) -> str:
-    whole: dict[str, Any] = json.loads(json_text(results, __version__, {}))
+def _json(results: Sequence[rows.Result]) -> str:
+    whole: dict[str, Any] = json.loads(rows.json_text(results, __version__, {}))
     whole["not_judged"] = [
         {"id": lint, "reason": SECOND_RUN[lint], "scenarios": count}
         for lint, count in _unjudged_counts(results).items()
@@ -280,7 +272,7 @@ class ObservedRuns:
             for file in (file for path in self._traces for file in trace_files(path)):
                 yield from self._runs_of(partial(self._judged, file))
             for entry in self._runs.entries:
-                if isinstance(entry, Result):
+                if isinstance(entry, rows.Result):
                     self.problems.append(entry.error.partition("\n")[0])
                     continue
                 progress.begin(f"running {entry.name}")

@@ -66,8 +66,8 @@ def mutate(
         for line in (*mutation_lines(report), "", *notes, score_line(report, seed)):
             echo(line)
     # Of scenarios that all fail, or are skipped, there is no mutant, and so no score.
-    percent, nothing = report.percent if report.verdicts else None, "a score of no mutants"
-    code = share_exit_code(percent, fail_under, "the mutation score", nothing, runs.problems)
+    nothing = "a score of no mutants"
+    code = share_exit_code(report.percent, fail_under, "the mutation score", nothing, runs.problems)
     if not code and not sound and runs.failed:
         echo("nothing was measured: no scenario held (`simkit replay` shows why)", err=True)
         code = 1

@@ -9,6 +9,7 @@ import msgspec
 
 from simkit.cli.running import Job, Runner, Runs, entries_of_code
 from simkit.cli.selection import SelectedEntry, Selection, only, paths_of, paths_or_default, select
+from simkit.core.answers import refuse
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import echo
 from simkit.core.stopping import BROKEN
@@ -145,4 +146,6 @@ def share_exit_code(
     if is_below:
         subject = of_nothing if percent is None else subject
         echo(f"{subject} is below --fail-under {fail_under:g}", err=True)
+    if problems:
+        refuse(SimkitError(), "\n".join(problems))
     return BROKEN if problems else int(is_below)

@@ -338,9 +338,8 @@ def coverage(
         output.echo(f"{summary_line(report)} by {by}: wrote {place}")
     else:
         _say(form, file, report, by, notes)
-    percent = report.percent if report.items else None
     nothing = "coverage of nothing, since nothing ran,"
-    return share_exit_code(percent, fail_under, "coverage", nothing, runs.problems)
+    return share_exit_code(report.percent, fail_under, "coverage", nothing, runs.problems)
 
 
 def _say(form: str, file: str, report: CoverageReport, by: str, notes: Sequence[str]) -> None:

@@ -40,9 +40,9 @@ def summary_line(report: CoverageReport) -> str:
     return f"covered: {report.covered} of {total} ({percent_text(report.percent)} %)"
 
 
-def percent_text(percent: float) -> str:
+def percent_text(percent: float | None) -> str:
     """Return a share with one digit, rounded down: 100.0 only if all is covered."""
-    return f"{int(percent * 10) / 10:.1f}"
+    return "-" if percent is None else f"{int(percent * 10) / 10:.1f}"
 
 
 def coverage_json(report: CoverageReport, version: str, notes: Sequence[str]) -> str:
@@ -53,7 +53,7 @@ def coverage_json(report: CoverageReport, version: str, notes: Sequence[str]) ->
         {
             "covered": report.covered,
             "total": len(report.items),
-            "percent": round(report.percent, 2),
+            "percent": report.percent and round(report.percent, 2),
             "kinds": {
                 kind: {"covered": sum(i.hits > 0 for i in rows), "total": len(rows)}
                 for kind in KINDS
@@ -184,9 +184,9 @@ class MutationReport(msgspec.Struct, frozen=True, kw_only=True):
         return sum(verdict.is_killed for verdict in self.verdicts)
 
     @property
-    def percent(self) -> float:
-        """Return the mutation score; 100 if there is no mutant."""
-        return 100 * self.killed / len(self.verdicts) if self.verdicts else 100.0
+    def percent(self) -> float | None:
+        """Return the mutation score; None if there is no mutant."""
+        return 100 * self.killed / len(self.verdicts) if self.verdicts else None
 
 
 def mutation_lines(report: MutationReport) -> Iterator[str]:
@@ -236,7 +236,7 @@ def mutation_json(report: MutationReport, seed: int, version: str, notes: Sequen
             "seed": seed,
             "killed": report.killed,
             "total": len(report.verdicts),
-            "percent": round(report.percent, 2),
+            "percent": report.percent and round(report.percent, 2),
             "chosen_from": report.total,
             "equivalent": report.equivalent,
             "mutants": [

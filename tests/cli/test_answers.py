@@ -191,7 +191,45 @@ def test_a_command_has_no_result(anywhere: Call, command: str) -> None:
         assert answer["error"] or "bytes" in str(answer) or "cut" in str(answer), words
         assert answer["messages"] == [*filter(None, done.err.splitlines())], words
         if answer["error"]:
-            assert answer["error"]["message"] in done.err.replace("Error: ", "")
+            texts = [done.err.replace("Error: ", ""), *answer["printed"], *answer.get("notes", ())]
+            assert any(answer["error"]["message"] in text for text in texts)
+
+
+ROWS_SAY_IT: Final = ("replay", "record", "validate", "judge", "cassettes")
+"""Commands of whose lists each row says whether it is broken."""
+WITHOUT_PATHS: Final = ("init", "schema", "explain", "bdd steps", "mcp", "serve")
+
+
+@pytest.mark.parametrize("command", sorted({*WITHOUT_RESULT}.difference(WITHOUT_PATHS)))
+@pytest.mark.parametrize("place", ["empty", "broken", "mixed"])
+def test_bad_input_reads_as_no_success(anywhere: Call, command: str, place: str) -> None:
+    Path(place).mkdir()
+    if place != "empty":
+        write(f"{place}/cut.scenario.yaml", "version: 1\nscenario: [\n")
+    if place == "mixed":
+        write("mixed/good.scenario.yaml", ECHO + HELD)
+    words = {"diff": (place,), "explore": ("--runs", "5")}.get(command, ())
+
+    done = anywhere(command, *words, place, "--format", "json")
+
+    answer = answer_of(done.out, command)
+    if command != "cassettes" or place != "empty":
+        assert (answer["exit_code"], done.code) == (2, 2)
+        assert answer["error"] or (command in ROWS_SAY_IT and "cut" in str(answer))
+    assert answer.get("total") != 0 or answer["percent"] is None
+
+
+def test_each_explanation_says_what_and_how_to_mend_it(simkit: Call) -> None:
+    (every,) = [answer_of(simkit("explain", "--format", "json").out, "explain")["explanations"]]
+
+    for known in every:
+        word = known["id"]
+        answer = answer_of(simkit("explain", word, "--format", "json").out, "explain")
+        assert answer["explanations"] == [known]
+        assert (answer["exit_code"], answer["error"]) == (0, None)
+        empty = {key for key, value in known.items() if value == ""}
+        assert (word, empty & {"id", "kind", "rule", "fix", "cause"}) == (word, set())
+    assert len(every) > 100
 
 
 def test_the_schema_names_what_is_inside() -> None:

@@ -68,9 +68,9 @@ class CoverageReport(msgspec.Struct, frozen=True):
         return sum(item.hits > 0 for item in self.items)
 
     @property
-    def percent(self) -> float:
-        """Return the share of items that happened; 100 if there are none."""
-        return 100 * self.covered / len(self.items) if self.items else 100.0
+    def percent(self) -> float | None:
+        """Return the share of items that happened; None if there are none."""
+        return 100 * self.covered / len(self.items) if self.items else None
 
 
 def coverage_of(items: Iterable[PlacedItem], *, keeps_given: bool = False) -> CoverageReport:
