@@ -164,8 +164,9 @@ def _requests(record: ExploredRun) -> Iterator[tuple[int, str, str]]:
     """Yield turn, agent and text of each message sent, without numbers that an import draws."""
     assert record.observed is not None
     for call in record.observed[1].calls.values():
-        for message in call.context.messages:
-            yield call.turn, call.agent, _DRAWN.sub("#", message.content)
+        yield from (
+            (call.turn, call.agent, _DRAWN.sub("#", m.content)) for m in call.context.messages
+        )
 
 
 def _sizes(subject: Subject) -> Mapping[str, object]:

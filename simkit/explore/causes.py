@@ -113,9 +113,8 @@ def _tool_of(turns: Sequence[Mapping[str, Any]]) -> str:
         for given in turn.get("replies", {}).values():
             for line in given if isinstance(given, list) else [given]:
                 calls = line.get("calls", ()) if isinstance(line, Mapping) else ()
-                for each in calls:
-                    is_name = isinstance(each, str)
-                    names.add(str(each if is_name else each.get("tool", next(iter(each)))))
+                for c in calls:
+                    names.add(str(c if isinstance(c, str) else c.get("tool", next(iter(c)))))
     return names.pop() if len(names) == 1 else ""
 
 

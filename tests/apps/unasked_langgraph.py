@@ -353,6 +353,26 @@ shadowed = answering(clears=False)
 answered = answering(clears=True)
 
 
+# An agent that reviews another's work reads the conversation from the other side.
+
+
+def drafts(state: Any) -> Any:
+    return {"messages": [model.invoke([("system", "You draft."), *state["messages"]])]}
+
+
+def reviews(state: Any) -> Any:
+    first, *others = state["messages"]
+    sides = {"ai": "user", "human": "assistant"}
+    swapped = [first, *((sides[each.type], each.text) for each in others)]
+    answer = model.invoke([("system", "You review."), *swapped])
+    return {"messages": [("user", answer.text)]}
+
+
+reflecting = StateGraph(MessagesState).add_node(drafts).add_node(reviews)
+reflecting.add_edge(START, "drafts").add_edge("drafts", "reviews").add_edge("reviews", END)
+reflection = reflecting.compile(checkpointer=InMemorySaver())
+
+
 # adk-python#4837: a step that answers from a cache does not write what its answer writes.
 
 

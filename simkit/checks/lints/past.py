@@ -221,8 +221,8 @@ def _note_author(event: e.MessageAdded, facts: Facts) -> None:
 def author_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-25: what somebody has said is sent as theirs.
 
-    Found are a message that the user said in an earlier turn, and that comes back to an agent that
-    was asked in it as an agent's; and a task that the agent itself gave another one, word for word
+    Found are a message of the user that comes back to an agent, which was sent it as the user's in
+    an earlier turn, as an agent's; and a task that the agent itself gave another one, word for word
     an argument of its call, and that comes back as the user's. Seen in autogen#3009 and
     voltagent#1026.
     """
@@ -230,8 +230,10 @@ def author_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     parts = [part for part in event.parts if type(part) is e.Shown]
     for number in (n for part in parts for n in (*part.kept, *part.tail) if n in others):
         author, turn = others[number]
-        is_own = event.agent in ([author] if author else view.turns[turn - 1].calls_by_agent)
-        if is_own and facts.is_new("CTX-25", event.agent, number):
+        earlier = view.turns[turn - 1]
+        calls = earlier.calls_by_agent.get(event.agent, ()) if not author else ()
+        is_own = any(earlier.message in call.context.messages for call in calls)
+        if (is_own or author == event.agent) and facts.is_new("CTX-25", event.agent, number):
             text = short(view.messages[number].content, SHOWN_MAX)
             change = "the user's what it told others" if author else "an agent's what the user said"
             problem = f"agent {event.agent!r} is sent in turn {event.turn} as {change}: {text!r}"
