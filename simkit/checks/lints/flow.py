@@ -253,10 +253,9 @@ def asked_the_same(event: e.ModelReplied, facts: Facts) -> Iterable[Hit]:
         return
     is_free = (call.context.settings or {}).get("tool_choice", "auto") == "auto"
     if is_free and _words_of(before.reply) == _words_of(call.reply) and _is_sent_the_same(*calls):
-        names = " and ".join(dict.fromkeys(repr(each.name) for each in call.reply.calls))
         problem = (
             f"agent {event.agent!r} is sent in turn {event.turn} exactly what it was sent before "
-            f"it called {names}, and does so again: nothing of the first time has reached it"
+            f"it called {call.reply.calls[0].name!r}, and does so again: nothing of that reaches it"
         )
         yield Hit.at("FLW-14", call, problem)
 

@@ -10,6 +10,7 @@ from simkit.checks.lints.facts import Facts, lint
 from simkit.core.errors import MatcherError
 from simkit.core.messages import JsonValue
 from simkit.language.json_schema import Check, compile_schema, place_text
+from simkit.language.paths import as_text
 from simkit.trace import events as e
 from simkit.trace.views import View
 
@@ -196,9 +197,9 @@ def dangling_handoff(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     """HND-06: a requested handoff is made or rejected in its turn, and calls beside it answered.
 
     A turn that ends with a question to the user leaves them open: `resume` settles them.
-    Calls beside it are the tool calls of the same assistant message. A turn that ends with an error
-    needs neither; what a run asks for twice is made once. Seen in langgraph-supervisor#230 and
-    langgraph-swarm#26.
+    Calls beside it are the tool calls of the same assistant message; a result may reach the target
+    in a text, as in Google's ADK. A turn that ends with an error needs neither; what a run asks for
+    twice is made once. Seen in langgraph-supervisor#230 and langgraph-swarm#26.
     """
     if event.waits_for and event.error is None:
         return ()  # The user decides: `resume` settles what is open.
@@ -211,14 +212,19 @@ def dangling_handoff(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
 def _dangling(
     event: e.TurnFinished, unanswered: Mapping[str, tuple[str, str]], view: View
 ) -> Iterator[Hit]:
-    handoffs = view.turns[-1].handoffs
-    moves = {(each.event.run, each.event.to_agent) for each in handoffs if each.outcome == "made"}
-    for handoff in handoffs:
+    turn = view.turns[-1]
+    pairs = ((each.event, each.outcome) for each in turn.handoffs)
+    moves = {(each.run, each.to_agent) for each, outcome in pairs if outcome == "made"}
+    for handoff in turn.handoffs:
         request = handoff.event
         if handoff.outcome == "requested" and (request.run, request.to_agent) not in moves:
             problem = f"{_pair(request)} was neither made nor rejected in turn {event.turn}"
             yield Hit.at("HND-06", event, problem, agent=request.from_agent, **_data(request))
+    results = {each.call_id: as_text(each.result) for each in turn.tools if each.error is None}
+    texts = [message.content for call in turn.calls for message in call.context.messages]
     for identity, (agent, tool) in unanswered.items():
+        if (result := results.get(identity)) and any(result in text for text in texts):
+            continue  # It reaches the target in a text.
         problem = (
             f"agent {agent!r} called {tool!r} ({identity}) beside a handoff in turn "
             f"{event.turn}, and nobody answered"

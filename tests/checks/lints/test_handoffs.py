@@ -10,7 +10,7 @@ import pytest
 from simkit.checks.findings import Hit
 from simkit.core.messages import HANDOFF_PREFIX, ToolCall
 from simkit.trace import events as e
-from tests.checks.traces import Story, hits_of, ran, texts_of
+from tests.checks.traces import Story, context_message, hits_of, ran, texts_of
 
 SCHEMA = {"type": "object", "required": ["km"], "properties": {"km": {"type": "number"}}}
 
@@ -167,6 +167,18 @@ def test_a_call_beside_a_handoff_that_nobody_answers_is_found() -> None:
             1, "a", data={"tool": "look"},
         )
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "count"), [("`look` gave: 3 of them", 0), ("Go on.", 1)])
+def test_a_result_may_be_told_to_the_target_in_a_text(text: str, count: int) -> None:
+    story = asking()
+    story.passes_to("b", tool_calls=[ToolCall("call7", "look", {})])
+    story.emit(e.ToolCalled(*story.where(), call_id="call7", tool="look", args={}))
+    story.emit(e.ToolReturned(*story.where(), call_id="call7", tool="look", result="3 of them"))
+    story.call(context_message("", text, role="user"))
+    story.end()
+
+    assert len(hits_of("HND-06", story.trace)) == count
 
 
 def test_answered_calls_and_decided_handoffs_pass() -> None:
