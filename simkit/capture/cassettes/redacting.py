@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from zlib import crc32
 
 import msgspec
 
@@ -358,7 +359,8 @@ def redacted_answer(response: HttpResponse, redactor: Redactor) -> bytes:
 def redacted_body(request: HttpRequest, redactor: Redactor) -> bytes:
     """Return a request's body without its encoding, with every secret replaced.
 
-    Of bytes that nothing here can decode, the encoding's name is returned.
+    Of bytes that nothing here can decode, the encoding's name and a checksum are returned, so that
+    two requests have two keys.
     """
     body, named = request.body, header(request.headers, "content-encoding")
     encodings = named or ("gzip" if body.startswith(_GZIP) else "")
@@ -366,14 +368,13 @@ def redacted_body(request: HttpRequest, redactor: Redactor) -> bytes:
         (body,) = decoded([body], encodings, is_whole=True)
     except NotDecodable:
         if body.decode(errors="replace").encode() != body:
-            return f"{_MARK}{encodings}]".encode()
+            return f"{_MARK}{encodings}_{crc32(body):08x}]".encode()
     return _as_utf8(body, redactor, lambda body, redactor: redactor.line(body))
 
 
 def _as_utf8(body: bytes, redactor: Redactor, redact: Callable[[bytes, Redactor], bytes]) -> bytes:
     """Return a body without secrets, also one in UTF-16."""
-    codec = utf16_of(body)
-    if not codec:
+    if not (codec := utf16_of(body)):
         return redact(body, redactor)
     text = body.decode(codec, "surrogatepass").encode("utf-8", "surrogatepass")
     redacted = redact(text, redactor)

@@ -209,8 +209,9 @@ def test_texts_are_cut_at_one_door() -> None:
 @pytest.mark.parametrize(
     ("encoding", "body", "stored"),
     [
-        ("br", b"\x0b\x02\x80hello\x03\xff", b"[redacted:br]"),
-        ("gzip", b"\x1f\x8b\x08cut off", b"[redacted:gzip]"),
+        ("br", b"\x0b\x02\x80hello\x03\xff", b"[redacted:br_ee514012]"),
+        ("br", b"\x0b\x02\x80hullo\x03\xff", b"[redacted:br_ed874289]"),
+        ("gzip", b"\x1f\x8b\x08cut off", b"[redacted:gzip_9be6905e]"),
         ("gzip", b'{"a": 1}', b'{"a": 1}'),
         ("rot13", b"sk-" + b"a1B2" * 12, b"[redacted:openai]"),
     ],
