@@ -73,7 +73,7 @@ def _message_of(item: Any) -> Message:
         raise ContentMissing("a message")
     if item.get("lc") == 1:
         name = _LANGCHAIN.match(str([*item.get("id", ()), ""][-2]))
-        kwargs = dict(item.get("kwargs", {}))
+        kwargs = dict(item["kwargs"])
         return _message_of({"type": name[1].lower() if name else "", **kwargs})
     if isinstance(item.get("message"), Mapping):
         return _message_of(item["message"])  # A choice, or one of LangChain's generations.
@@ -103,6 +103,8 @@ def _of_role(item: Mapping[str, Any]) -> Message:
     if "parts" in item:
         return _of_parts(role, item["parts"])
     content = item.get("content")
+    if content == {} or not isinstance(content, str | list | Mapping | None):
+        raise ContentMissing("the text of a message")
     text = content if isinstance(content, str) else _text_of(content)
     calls = tuple(_calls(item.get("tool_calls") or item.get("toolCalls") or ()))
     return Message(role, text, calls=calls)

@@ -21,18 +21,8 @@ from simkit.adapters.environment import DUMMY_KEY
 from simkit.adapters.input_shapes import input_advised
 from simkit.adapters.recorder.handoffs import PREFIXES
 from simkit.cli.console import Progress
+from simkit.cli.init import files as folder_files
 from simkit.cli.init.checking import Failures, failures_alone
-from simkit.cli.init.files import (
-    SAMPLE,
-    STEPS,
-    feature_text,
-    files_around,
-    ignoring,
-    make_folder,
-    skill_lines,
-    write_new,
-    written_files,
-)
 from simkit.cli.init.first_scenario import (
     OPTIONS_ADVISED,
     REPLIES_ADVISED,
@@ -199,9 +189,9 @@ class _Files:
         if not os.path.lexists(self.feature):
             is_named = self.pipeline.is_file()
             stem = self.feature.stem
-            feature = feature_text(stem, request.name, document, has_file=is_named)
+            feature = folder_files.feature_text(stem, request.name, document, has_file=is_named)
             self._write(self.feature, feature)
-            self._write(self.steps, STEPS)
+            self._write(self.steps, folder_files.STEPS)
         return document
 
     def check(self) -> Failures:
@@ -217,7 +207,7 @@ class _Files:
 
     def _write(self, file: Path, text: str) -> bool:
         file.parent.mkdir(parents=True, exist_ok=True)
-        if is_new := write_new(file, text):
+        if is_new := folder_files.write_new(file, text):
             self.new_files.append(file)
         return is_new
 
@@ -423,7 +413,7 @@ def write_skill(folder: str, request: AppRequest) -> int:
     """Write the skill for coding agents into a folder; return 0. Raises SimkitError."""
     if request.name:
         raise click.UsageError("--skill writes the skill alone; leave out --app.")
-    for line in skill_lines(Path(folder)):
+    for line in folder_files.skill_lines(Path(folder)):
         echo(line)
     answer(app="", folder=folder, next=["simkit init --sample", "simkit mcp"])
     return 0
@@ -434,7 +424,7 @@ def start(folder: str, request: AppRequest, *, is_sample: bool) -> int:
     if is_sample and request.name:
         raise click.UsageError("--sample writes another app; leave out --app.")
     root = Path(folder)
-    make_folder(root)
+    folder_files.make_folder(root)
     with contextlib.chdir(root):
         project = look_at(Path.cwd())
     if not request.name and not is_sample:
@@ -447,15 +437,17 @@ def start(folder: str, request: AppRequest, *, is_sample: bool) -> int:
             echo(
                 "no application was found here: a sample is written; --app MODULE:NAME names yours"
             )
-        for line in written_files(root, {**SAMPLE, **files_around(project)}):
+        for line in folder_files.written_files(
+            root, {**folder_files.SAMPLE, **folder_files.files_around(project)}
+        ):
             echo(line)
     else:
         request = msgspec.structs.replace(request, messages=request.messages or (DEFAULT_MESSAGE,))
         with contextlib.chdir(root):
-            around = written_files(Path(), files_around(project))
+            around = folder_files.written_files(Path(), folder_files.files_around(project))
             for line in itertools.chain(write_for_app(request, project), around):
                 echo(line)
-    echo(ignoring(root / ".gitignore"))
+    echo(folder_files.ignoring(root / ".gitignore"))
     echo(f"Next, in {folder}:" if folder != "." else "Next:")
     scenarios, features = shell_word(str(project.scenarios)), shell_word(str(project.features))
     commands = [f"simkit replay {scenarios}", f"python -m pytest {scenarios} {features}"]

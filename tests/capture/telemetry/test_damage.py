@@ -159,6 +159,20 @@ def test_parts_that_say_nothing_are_said_to_be_missing() -> None:
     assert "a message that it was sent is empty" in lines_with(("span_data", empty))
 
 
+@pytest.mark.parametrize("wrong", [3, True, {}])
+def test_a_text_of_another_type_is_missed(wrong: Any) -> None:
+    lines = content_of("agents", "parallel").decode().splitlines()
+    before, scenarios = lines_and_trees(lines)
+    place = next(n for n, line in enumerate(lines) if '"type": "generation"' in line)
+    span = json.loads(lines[place])
+    span["data"][0]["span_data"]["input"][0]["content"] = wrong
+
+    missing, left = lines_and_trees([*lines[:place], json.dumps(span), *lines[place + 1 :]])
+
+    assert left != scenarios
+    assert any("what the model was sent cannot be read" in line for line in missing - before)
+
+
 def test_a_result_whose_span_is_gone_is_in_the_next_context_or_missed() -> None:
     lines = content_of("agents", "handoffs-over-turns").decode().splitlines()
     rest = [line for line in lines if '"name": "book_seat", "type": "function"' not in line
