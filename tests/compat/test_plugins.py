@@ -167,7 +167,7 @@ def test_the_plugins_of_this_page_are_installed() -> None:
 def test_no_option_of_simkit_can_be_one_of_another_plugin() -> None:
     source = (ROOT / "simkit" / "pytest_plugin" / "__init__.py").read_text(encoding="utf-8")
 
-    options = re.findall(r'addoption\(\s*"(-\S+?)"', source)
+    options = re.findall(r'\badd\(\s*"(-\S+?)"', source)
 
     assert options
     assert [option for option in options if not option.startswith("--simkit-")] == []
