@@ -387,7 +387,7 @@ def test_the_workflow_of_the_page_on_pytest_runs(tmp_path: Path) -> None:
     summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert "\n::error file=kiosk.scenario.yaml,line=14,col=64,title=the clerk says" in done.stdout
     assert "simkit: against " in done.stdout
-    assert "## simkit: 2 scenarios, 1 held, 1 failed" in summary
+    assert "## simkit: 2 scenarios, 1 passed, 1 failed" in summary
     assert "2 scenarios: 2 equal" in summary
 
 

@@ -242,7 +242,7 @@ FIELDS_OF_FILES = {
     "simkit/spec/validation/problems.py": {"what"},
     "simkit/update/proposals.py": {"what"},
     "simkit/viewer/document.py": {"what"},
-    # Printed: 3 held, 1 failed.
+    # The key of machine formats; people read "3 passed, 1 failed".
     "simkit/report/results.py": {"held"},
     # Keys of an application's state, which its trace holds.
     "tests/apps/langgraph_cases.py": {"seen"},

@@ -159,7 +159,7 @@ def test_judge_says_that_a_trace_of_the_last_run_is_missing(folder: Path) -> Non
 
     assert judged.returncode == 2
     assert f".simkit/traces/{path.name}: No such file" in out
-    assert "6 scenarios: 5 held, 1 broken" in out
+    assert "6 scenarios: 5 passed, 1 error" in out
 
 
 @pytest.mark.slow

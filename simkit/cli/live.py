@@ -449,7 +449,7 @@ def _print(options: LiveOptions, report: live_report.LiveReport) -> None:
 
 
 def exit_code(report: live_report.LiveReport, fail_under: float) -> int:
-    """Return 1 if a scenario held in fewer runs than asked for, or in none that was made."""
+    """Return 1 if a scenario passed in fewer runs than asked for, or in none that was made."""
     rates = [scenario.rate for scenario in report.scenarios]
     below = any(not rate.runs or rate.passes * 100 < fail_under * rate.runs for rate in rates)
     return int(below)

@@ -69,7 +69,7 @@ def mutate(
     nothing = "a score of no mutants"
     code = share_exit_code(report.percent, fail_under, "the mutation score", nothing, runs.problems)
     if not code and not sound and runs.failed:
-        echo("nothing was measured: no scenario held (`simkit replay` shows why)", err=True)
+        echo("nothing was measured: no scenario passed (`simkit replay` shows why)", err=True)
         code = 1
     return code
 

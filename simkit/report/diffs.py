@@ -87,13 +87,14 @@ def exit_code(pairs: Iterable[Compared]) -> int:
 def summary_line(pairs: Sequence[Compared], sides: diff_lines.Sides, paint: Paint = plain) -> str:
     """Return the numbers of equal and different scenarios."""
     outcomes = [pair.outcome for pair in pairs]
+    broken = outcomes.count("broken")
     counts = (
         (outcomes.count("equal"), "equal"),
         (outcomes.count("different"), "different"),
         (outcomes.count("one"), f"only in {sides.left}"),
         (outcomes.count("other"), f"only in {sides.right}"),
         (outcomes.count("left_out"), "left out"),
-        (outcomes.count("broken"), "broken"),
+        (broken, "error" if broken == 1 else "errors"),
     )
     parts = [f"{count} {word}" for count, word in counts if count]
     line = f"{counted(len(pairs), 'scenario')}: {', '.join(parts) or 'nothing to compare'}"
@@ -211,7 +212,7 @@ def _outcome_words(pair: Compared, sides: diff_lines.Sides) -> str:
         "one": f"only in {sides.left}",
         "other": f"only in {sides.right}",
         "left_out": f"left out: {pair.left_out}",
-        "broken": "broken",
+        "broken": "error",
     }[pair.outcome]
 
 

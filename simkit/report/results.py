@@ -113,11 +113,11 @@ def summary_of(results: Iterable[Result]) -> Summary:
 
 
 def outcome_words(summary: Summary) -> list[str]:
-    """Return the numbers that are not 0, in words: ``2 held``, ``1 failed``, ``1 warning``."""
+    """Return the numbers that are not 0, in words: ``2 passed``, ``1 failed``, ``1 warning``."""
     counts = (
-        (summary.held, "held"),
+        (summary.held, "passed"),
         (summary.failed, "failed"),
-        (summary.broken, "broken"),
+        (summary.broken, "error" if summary.broken == 1 else "errors"),
         (summary.skipped, "skipped"),
         (summary.xfailed, "failed as expected"),
     )
@@ -274,7 +274,7 @@ def _unexpectedly_held(prepared: Prepared, reason: str) -> Finding:
     return Finding(
         "claim",
         "E",
-        f"the scenario held, but is expected to fail: {reason}",
+        f"the scenario passed, but is expected to fail: {reason}",
         prepared.document.position(("xfail",)),
         ("xfail",),
         fix="Remove `xfail`, or write `strict: false` under it.",

@@ -149,7 +149,7 @@ def _painted(lead: str, text: str, tone: Tone, paint: Paint) -> Iterator[str]:
 
 
 def result_text(result: Result, paint: Paint = plain) -> str:
-    """Return everything to report of a scenario below its title; empty if it simply held.
+    """Return everything to report of a scenario below its title; empty if it simply passed.
 
     Of many findings the first are shown; the JSON format has all of them.
     """
@@ -233,7 +233,7 @@ def note_unfailing(
 OUTCOME_WORDS: Final[Mapping[OutcomeName, tuple[str, Tone]]] = {
     "held": ("ok", "good"),
     "failed": ("FAILED", "bad"),
-    "broken": ("BROKEN", "bad"),
+    "broken": ("ERROR", "bad"),
     "skipped": ("skipped", "warning"),
     "xfailed": ("xfailed", "warning"),
 }
@@ -254,7 +254,7 @@ def summary_lines(
         yield from wrapped(
             f"{lint} in {counted(count, 'scenario')}: {reason}", "lint turned off: ", "  "
         )
-    parts = [*([] if summary.held else ["0 held"]), *outcome_words(summary)]
+    parts = [*([] if summary.held else ["0 passed"]), *outcome_words(summary)]
     line = f"{counted(summary.scenarios, 'scenario')}: {', '.join(parts)} ({seconds:.2f} s)"
     yield paint(line, "bad" if summary.exit_code else "good")
 

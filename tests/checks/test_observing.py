@@ -113,7 +113,7 @@ def test_a_scenarios_line_and_the_total_say_how_many() -> None:
         "ok      n (2 claims not looked at: sections: A message is known by its text.)"
     )
     assert list(summary_lines(summary_of([result]), [], 1.0)) == [
-        "1 scenario: 1 held, 2 claims not looked at (1.00 s)"
+        "1 scenario: 1 passed, 2 claims not looked at (1.00 s)"
     ]
 
 
@@ -123,7 +123,7 @@ def test_a_workflow_is_told_how_many_claims_were_not_looked_at() -> None:
     result = Result("a::s", "a.scenario.yaml", 3, "s", "held", passed_over=(over,))
 
     text = results_markdown([result])
-    assert "## simkit: 1 scenario, 1 held, 1 claim not looked at\n" in text
+    assert "## simkit: 1 scenario, 1 passed, 1 claim not looked at\n" in text
     assert "held (1 claim not looked at: filters: they are its own)" in text
     (notice,) = result_annotations([result])
     assert notice.startswith("::notice file=a.scenario.yaml,line=3,title=s::1 claim not looked at")

@@ -156,7 +156,7 @@ def test_what_stands_in_the_place_of_kept_traces_stops_no_run(
     done = simkit("replay", "scenarios/good.scenario.yaml::it holds")
 
     check(done, (0,))
-    assert "1 scenario: 1 held" in done.out
+    assert "1 scenario: 1 passed" in done.out
     check(simkit("judge"), (0, 1, 2))
     check(simkit("replay", "--failed"), (0, 2))
 
@@ -214,4 +214,4 @@ def test_an_endless_expression_is_one_clear_error(
     assert "the regular expression `^(a|aa)+$` found no answer within 0.05 s of work" in done.out
     assert "slow.scenario.yaml:" in done.out
     assert "itself failed" not in done.out
-    assert "4 scenarios: 3 held, 1 broken" in done.out
+    assert "4 scenarios: 3 passed, 1 error" in done.out

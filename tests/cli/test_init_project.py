@@ -93,7 +93,7 @@ def test_what_is_written_passes_at_once(simkit: Call, run: Run) -> None:
     simkit("init")
 
     assert run("simkit validate --strict .") == Done(0, "2 files, 1 scenario: fine\n", "")
-    assert run("simkit replay -q scenarios") == Done(0, "1 scenario: 1 held (0.00 s)\n", "")
+    assert run("simkit replay -q scenarios") == Done(0, "1 scenario: 1 passed (0.00 s)\n", "")
     done = run("python -m pytest -q")
     assert (done.code, " ".join(done.out.split())) == (0, ".. [100%] 2 passed in 0.00 s")
 

@@ -89,7 +89,7 @@ def test_what_needs_a_second_run_is_not_claimed_to_have_passed(simkit: Call) -> 
         """\
 not judged: STA-08 in 1 scenario: it holds a session against the same alone, and only `simkit
   replay` makes that run
-1 scenario: 1 held (0.00 s)
+1 scenario: 1 passed (0.00 s)
 """,
         "",
     )

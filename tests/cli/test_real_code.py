@@ -175,7 +175,7 @@ def test_a_function_that_exits_fails_its_scenario(
 
     assert done.code in (1, 2)
     assert "SystemExit: 0" in done.out
-    assert "3 held" in done.out
+    assert "3 passed" in done.out
 
 
 @OWN_PROCESSES
@@ -194,4 +194,4 @@ def test_a_function_that_ends_the_process_ends_no_command_with_success(
     assert done.code == 1
     assert "RUN-09: the process of this scenario ended in turn 1" in done.out
     assert "leaves_at_once.py:5 called os._exit(0)" in " ".join(done.out.split())
-    assert "3 held, 1 failed" in done.out
+    assert "3 passed, 1 failed" in done.out

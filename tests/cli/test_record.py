@@ -243,7 +243,7 @@ def test_scenarios_are_recorded_by_their_words(simkit: Call, server: Provider) -
 
     done = simkit("record", "desk.scenario.yaml", "-k", "more", "-q")
 
-    assert done == Done(0, "1 scenario: 1 held (0.00 s)\n", "")
+    assert done == Done(0, "1 scenario: 1 passed (0.00 s)\n", "")
     assert [b"bye" in item.body for item in server.requests] == [True, True]
 
 
@@ -452,7 +452,7 @@ def test_a_client_that_is_kept_over_scenarios_is_recorded_in_each(
 
     done = call(tmp_path, "record", "desk.scenario.yaml", "-q")
 
-    assert done.out.startswith("2 scenarios: 2 held"), done.out + done.err
+    assert done.out.startswith("2 scenarios: 2 passed"), done.out + done.err
     assert call(tmp_path, "replay", "desk.scenario.yaml", "-q").code == 0
 
 

@@ -123,7 +123,7 @@ def test_a_ledger_that_cannot_be_written_is_a_note_and_no_failure(simkit: Call) 
 
     assert done == Done(
         0,
-        "3 scenarios: 3 held (0.00 s)\n",
+        "3 scenarios: 3 passed (0.00 s)\n",
         "note: the traces of this run are not kept: .simkit: File exists\n",
     )
 
@@ -168,7 +168,7 @@ scenarios/good.scenario.yaml
 
 verified: 3 scenarios ran twice, the second time with PYTHONHASHSEED=2 and 401 days later; 3 of 3 digests are equal
 
-3 scenarios: 3 held (0.00 s)
+3 scenarios: 3 passed (0.00 s)
 """,
         "",
     )
@@ -204,7 +204,7 @@ reproduce: simkit replay 'scenarios/good.scenario.yaml::by hash' --seed 0 --veri
 
 verified: 2 scenarios ran twice, the second time with PYTHONHASHSEED=2 and 401 days later; 1 of 2 digests is equal
 
-2 scenarios: 1 held, 1 failed (0.00 s)
+2 scenarios: 1 passed, 1 failed (0.00 s)
 """,
         "",
     )
@@ -258,7 +258,7 @@ def test_findings_are_annotations_after_what_people_read(simkit: Call, summary: 
         "",
     )
     assert summary.read_text(encoding="utf-8").splitlines()[:3] == [
-        "## simkit: 4 scenarios, 3 held, 1 failed",
+        "## simkit: 4 scenarios, 3 passed, 1 failed",
         "",
         "Model calls: 4; tokens sent: 8.",
     ]
@@ -280,7 +280,7 @@ def test_a_base_is_compared_and_what_changed_is_in_the_summary(simkit: Call, sum
 
     assert done == Done(
         0,
-        "3 scenarios: 3 held (0.00 s)\n"
+        "3 scenarios: 3 passed (0.00 s)\n"
         "against base: 3 scenarios: 3 different; `simkit diff --base base` shows what\n",
         "",
     )
@@ -309,5 +309,5 @@ def test_a_file_whose_name_no_system_takes_is_one_error_of_its_scenario(
     done = simkit("replay", "scenarios/long.scenario.yaml")
 
     assert (done.code, done.err) == (2, "")
-    assert "1 held, 1 broken" in done.out
+    assert "1 passed, 1 error" in done.out
     assert place.partition(": ")[2] in done.out

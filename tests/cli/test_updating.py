@@ -82,7 +82,7 @@ def on_a_terminal(answer: str, *arguments: str) -> tuple[int, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "code", "last", "reply"),
-    [("y\n", 0, "1 scenario: 1 held", "hello"), ("n\n", 1, "nothing written", "bye")],
+    [("y\n", 0, "1 scenario: 1 passed", "hello"), ("n\n", 1, "nothing written", "bye")],
 )
 def test_on_a_terminal_each_file_is_asked_for(
     answer: str, code: int, last: str, reply: str

@@ -63,7 +63,7 @@ def test_the_converted_workflow_runs(convert: Call, simkit: Call) -> None:
     convert("config")
 
     assert simkit("replay", "-q", "module.scenario.yaml") == Done(
-        0, "1 scenario: 1 held (0.00 s)\n", ""
+        0, "1 scenario: 1 passed (0.00 s)\n", ""
     )
 
 

@@ -102,7 +102,7 @@ def test_commands_say_that_stories_and_conversations_keep_no_trace(
         text = simkit(*command.split())
         note = "no trace of the 2 tests with features or `sim` that pytest ran last"
         assert note in text, command
-    assert "1 held" in simkit("replay", ".")
+    assert "1 passed" in simkit("replay", ".")
     assert "no trace" not in simkit("judge")
 
 
@@ -115,7 +115,7 @@ def test_a_damaged_list_is_said_and_ignored() -> None:
     text = simkit("replay", ".")
 
     assert text.count("last.json is damaged and not used; the next run writes it anew") == 1
-    assert "1 held" in text
+    assert "1 passed" in text
     assert "damaged" not in simkit("replay", ".")
 
 

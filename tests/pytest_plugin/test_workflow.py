@@ -61,7 +61,7 @@ def test_every_finding_is_annotated_once_and_summed_up_once(
 
     assert sorted(commands(result)) == sorted([LATE, UNKNOWN, TAB])
     lines = summary.read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "## simkit: 5 scenarios, 1 held, 1 failed, 2 broken, 1 skipped"
+    assert lines[0] == "## simkit: 5 scenarios, 1 passed, 1 failed, 2 errors, 1 skipped"
     assert lines[2] == "Model calls: 2; tokens sent: 12."
     assert sorted(line for line in lines if line.startswith("| `")) == [
         "| `holds.scenario.yaml::the clerk answers` | held | 1 | 6 |",

@@ -141,7 +141,7 @@ a.scenario.yaml::new: only in now
 a.scenario.yaml::bad
   b.jsonl: cut off
 
-4 scenarios: 1 equal, 1 only in base, 1 only in now, 1 broken"""
+4 scenarios: 1 equal, 1 only in base, 1 only in now, 1 error"""
     )
 
 

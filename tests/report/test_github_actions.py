@@ -107,7 +107,7 @@ def test_a_summary_is_added_to_what_is_there() -> None:
     add_summary([BROKEN], {"GITHUB_STEP_SUMMARY": "summary.md"})
 
     lines = Path("summary.md").read_text(encoding="utf-8").splitlines()
-    assert lines[:2] == ["before", "## simkit: 1 scenario, 1 broken"]
+    assert lines[:2] == ["before", "## simkit: 1 scenario, 1 error"]
 
 
 def test_a_summary_never_grows_beyond_what_github_takes() -> None:

@@ -172,7 +172,7 @@ def test_titles_say_the_outcome_and_why() -> None:
 
     assert title_line(RESULT) == "FAILED  it's late"
     assert title_line(expected) == "xfailed it's late (bug 12)"
-    assert title_line(broken) == "BROKEN  a.scenario.yaml"
+    assert title_line(broken) == "ERROR   a.scenario.yaml"
 
 
 def test_warnings_of_a_scenario_that_held_take_one_line_each() -> None:
@@ -212,12 +212,12 @@ def test_the_last_line_counts_everything_and_relaxations_stand_above_it() -> Non
     assert lines == [
         "skipped: 1 scenario: not yet",
         "lint turned off: HND-12 in 2 scenarios: nothing to show",
-        "<bad>44 scenarios: 40 held, 1 failed, 1 broken, 1 skipped, 1 failed as expected, "
+        "<bad>44 scenarios: 40 passed, 1 failed, 1 error, 1 skipped, 1 failed as expected, "
         "2 warnings (0.31 s)</>",
     ]
 
 
 def test_a_good_end_is_short() -> None:
     assert list(summary_lines(Summary(1, 1, 0, 0, 0, 0, 1, 0), [], 2.0)) == [
-        "1 scenario: 1 held, 1 warning (2.00 s)"
+        "1 scenario: 1 passed, 1 warning (2.00 s)"
     ]

@@ -96,4 +96,4 @@ def test_a_team_is_answered_offline_the_same_every_time(smolagents: ThirdParty) 
     done = smolagents.simkit("replay", "--verify", "team.scenario.yaml")
 
     assert done.returncode == 0, done.stdout
-    assert "2 scenarios: 2 held" in done.stdout
+    assert "2 scenarios: 2 passed" in done.stdout

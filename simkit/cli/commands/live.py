@@ -12,7 +12,7 @@ from simkit.cli.commands import options as arg
 @arg.cli.command(
     name="live",
     short_help="Run scenarios with real models, many times; say how often each claim holds.",
-    epilog="Exit codes: 0 every scenario held as often as --fail-under says, 1 one did not, "
+    epilog="Exit codes: 0 every scenario passed as often as --fail-under says, 1 one did not, "
     "2 nothing could be run: a file, a key or a price is missing or wrong.",
 )
 @click.argument(

@@ -144,7 +144,7 @@ def graph_command(**options: Any) -> int:
 @arg.cli.command(
     name="import",
     short_help="Make scenarios of an exported trace: OTLP, LangSmith, OpenAI Agents.",
-    epilog="Exit codes: 0 written (and all held), 1 the code sends something else, 2 no scenario "
+    epilog="Exit codes: 0 written (and all passed), 1 the code sends something else, 2 no scenario "
     "can be made of it.",
 )
 @click.argument("trace", metavar="TRACE", shell_complete=arg.complete_file)
