@@ -309,13 +309,16 @@ def test_a_server_that_never_answers_a_client_without_a_limit_ends_the_turn(
 ) -> None:
     hangs = f"    mcp:\n      fails: {{at: {place}, text: Still reading., hangs: true}}\n"
     turns = FILES.replace("    mcp:\n", hangs) + READS
+    # With a limit, `wait` asks again and again, which takes as much virtual time as the real
+    # process needs to end.
+    code = code.replace("process.wait(60)", "process.wait()")
 
     first, second = (simulate(scenario(tmp_path, code, turns)) for _ in "12")
 
     problem, *_ = problems_of(first)
     assert f"server `files` never answers call 1 of {place}: Still reading." in problem
     assert "Its client has waited for 240 s, and nothing else goes on." in problem
-    assert first.trace.events[-1].at // 1_000 == 240
+    assert first.trace.events[-1].at == 240_000
     assert first.trace.digest() == second.trace.digest()
 
 
