@@ -398,11 +398,15 @@ def _blocks(
     yield from _findings([r for r in ordered if r.failed or r.warnings], pictures, page)
 
 
+_READ_AS: Final[Mapping[OutcomeName, str]] = {"held": "passed", "broken": "error"}
+
+
 def _table(results: Sequence[Result]) -> Iterator[str]:
     yield "| scenario | outcome | model calls | tokens |"
     yield "|---|---|--:|--:|"
     for result in results[:ROWS_MAX]:
-        outcome = f"**{result.outcome}**" if result.failed else result.outcome
+        word = _READ_AS.get(result.outcome, result.outcome)
+        outcome = f"**{word}**" if result.failed else word
         reason = f": {code(result.reason)}" if result.reason else ""
         if result.passed_over:
             reason += f" ({passed_over_words(result.passed_over)})"

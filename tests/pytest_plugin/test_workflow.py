@@ -64,11 +64,11 @@ def test_every_finding_is_annotated_once_and_summed_up_once(
     assert lines[0] == "## simkit: 5 scenarios, 1 passed, 1 failed, 2 errors, 1 skipped"
     assert lines[2] == "Model calls: 2; tokens sent: 12."
     assert sorted(line for line in lines if line.startswith("| `")) == [
-        "| `holds.scenario.yaml::the clerk answers` | held | 1 | 6 |",
+        "| `holds.scenario.yaml::the clerk answers` | passed | 1 | 6 |",
         "| `late.scenario.yaml::the clerk is late` | **failed** | 1 | 6 |",
         "| `skipped.scenario.yaml::the clerk answers` | skipped: `no clerk` | 0 | 0 |",
-        "| `torn.scenario.yaml` | **broken** | 0 | 0 |",
-        "| `x.scenario.yaml::nobody knows the clerk` | **broken** | 0 | 0 |",
+        "| `torn.scenario.yaml` | **error** | 0 | 0 |",
+        "| `x.scenario.yaml::nobody knows the clerk` | **error** | 0 | 0 |",
     ]
 
 

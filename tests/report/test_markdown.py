@@ -42,7 +42,7 @@ def test_many_scenarios_are_cut_and_counted_the_failed_ones_first() -> None:
     text = results_markdown([*values, *failed])
 
     assert text.count("| **failed** |") == TOLD_MAX + 2
-    assert text.count("| held |") == ROWS_MAX - TOLD_MAX - 2
+    assert text.count("| passed |") == ROWS_MAX - TOLD_MAX - 2
     assert f"… and {TOLD_MAX + 2} more scenarios\n" in text
     assert text.endswith("… and those of 2 more scenarios\n")
 
