@@ -235,8 +235,8 @@ def author_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         is_own = any(earlier.message in call.context.messages for call in calls)
         if (is_own or author == event.agent) and facts.is_new("CTX-25", event.agent, number):
             text = short(view.messages[number].content, SHOWN_MAX)
-            change = "the user's what it told others" if author else "an agent's what the user said"
-            problem = f"agent {event.agent!r} is sent in turn {event.turn} as {change}: {text!r}"
+            change = "its own task as the user's" if author else "the user's words as an agent's"
+            problem = f"agent {event.agent!r} is sent {change}, from turn {turn}: {text!r}"
             yield Hit.at("CTX-25", view.calls[event.call], problem, ids=[f"m{number}"])
 
 
