@@ -23,6 +23,8 @@ from operator import attrgetter
 from types import CodeType, FrameType, MemberDescriptorType
 from typing import Any, Final, Literal, NamedTuple
 
+from simkit.capture.http import guards
+
 Waiting = Literal["no", "yes", "perhaps"]
 """Whether a call waits; ``perhaps`` if its object is not known."""
 
@@ -63,8 +65,10 @@ def awaits_work(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
     """
     if frame.f_code is _JOIN:
         return False
-    if frame.f_code is threading.Condition.wait.__code__:
+    if frame.f_code is _IN_CONDITION:
         outer = frame.f_back
+        if outer is not None and outer.f_code.co_filename == guards.__file__:
+            outer = outer.f_back  # The wait that replaces Python's.
         is_queue = outer is not None and outer.f_code.co_filename == queue.__file__
         return is_queue or frame.f_locals.get("timeout") is None
     known = _KNOWN.get(frame.f_code)
@@ -115,7 +119,7 @@ def _in_pool(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
 
 def idle_worker(frame: FrameType) -> object:
     """Return the queue from which a pool's worker takes its next work, or None."""
-    if frame.f_code is not pool_threads._worker.__code__:
+    if frame.f_code is not _WORKER:
         return None
     call = _call_at(frame.f_code, frame.f_lasti)
     is_getting = call is not None and call.name.startswith("get")
@@ -141,7 +145,7 @@ def _in_select(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
     call, outer = _call_at(frame.f_code, frame.f_lasti), frame.f_back
     if call is None or call.name not in ("poll", "select", "control", "_select") or outer is None:
         return False
-    if outer.f_code is not asyncio.BaseEventLoop._run_once.__code__:  # type: ignore[attr-defined]
+    if outer.f_code is not _RUN_ONCE:
         # A thread that waits for a child process waits for no thread.
         return not outer.f_code.co_filename.endswith("subprocess.py")
     loop = outer.f_locals["self"]
@@ -174,17 +178,20 @@ _CHILD_WATCHERS: Final = [
 
 # Python 3.13 has no `_wait_for_tstate_lock`: `join` waits itself (python/cpython#114271).
 _JOIN: Final = getattr(threading.Thread, "_wait_for_tstate_lock", threading.Thread.join).__code__
+# Python's own code, which is read here: while a scenario runs, simkit's may stand in its place.
+_IN_CONDITION: Final = threading.Condition.wait.__code__
+_WORKER: Final = pool_threads._worker.__code__
+_RUN_ONCE: Final = asyncio.BaseEventLoop._run_once.__code__  # type: ignore[attr-defined]
 
-
-BY_THREADS: Final = (threading.Condition.wait.__code__, _JOIN, pool_threads._worker.__code__)
+BY_THREADS: Final = (_IN_CONDITION, _JOIN, _WORKER)
 """Functions in which only another thread wakes one."""
 _SELECTS: Final = {
     each.select.__code__ for name, each in vars(selectors).items() if name.endswith("Selector")
 }
 _KNOWN: Final[dict[CodeType, Callable[[FrameType, Mapping[int, FrameType]], bool]]] = {
-    threading.Condition.wait.__code__: _in_condition,
+    _IN_CONDITION: _in_condition,
     _JOIN: _in_join,
-    pool_threads._worker.__code__: _in_pool,
+    _WORKER: _in_pool,
     process_pool.Pool._handle_tasks.__code__: _in_tasks,  # type: ignore[attr-defined]
     process_pool.Pool._handle_results.__code__: _in_results,  # type: ignore[attr-defined]
     **dict.fromkeys(_CHILD_WATCHERS, _in_waitpid),
