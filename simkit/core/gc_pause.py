@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -144,10 +144,15 @@ def collected_rarely() -> Iterator[None]:
             gc.set_threshold(*usual)
 
 
-def thread_count() -> int:
-    """Return the number of this process's threads, also of those that Python does not know."""
+def thread_count(ended: Collection[int | None] = ()) -> int:
+    """Return the number of this process's threads, also of those that Python does not know.
+
+    ``ended`` are the system's numbers of threads that do not count: it may still remove them.
+    """
     tasks = Path("/proc/self/task")
-    return len(list(tasks.iterdir())) if tasks.exists() else threading.active_count()
+    if not tasks.exists():
+        return threading.active_count()
+    return sum(int(task.name) not in ended for task in tasks.iterdir())
 
 
 def current_frames() -> dict[int, FrameType]:

@@ -135,6 +135,8 @@ class WatchedThreads:
         self.left: list[str] = []
         """Places of threads that the others no longer waited for."""
         self._watched: dict[int, WatchedThread] = {}
+        self._native_ids: set[int | None] = set()
+        """The system's numbers of all threads of the run, also of those that have ended."""
         self._started_threads: set[int] = set()
         """The ranks of work that began before its pool had reported it as submitted."""
         self._starting: dict[object, StartingThread] = {}
@@ -184,7 +186,8 @@ class WatchedThreads:
         # The system reuses the identifiers of ended threads.
         watched = self._watched.get(ident)
         if watched is None or watched.thread is not thread:
-            self._watched[ident] = WatchedThread(thread, threading.get_native_id())
+            self._watched[ident] = new = WatchedThread(thread, threading.get_native_id())
+            self._native_ids.add(new.native_id)
 
     def begin(self, ident: int, rank: int) -> threading.Thread | None:
         """Record that a thread begins started or submitted work; return it, if Python knows it."""
@@ -226,7 +229,9 @@ class WatchedThreads:
         Threads that were started by no `threading.Thread` are simkit's own.
         """
         frames = current_frames()
-        if self._starting or thread_count() > len(frames):
+        watched = (each for ident, each in self._watched.items() if not each.is_gone(ident))
+        ended = self._native_ids.difference(each.native_id for each in watched)
+        if self._starting or thread_count(ended) > len(frames):
             return False  # It begins, or native code's thread may wake one.
         return all(
             frame.f_code in BY_THREADS and self.waiting(frame, ident, frames) != "no"

@@ -192,3 +192,20 @@ def test_what_waits_for_the_lock_of_who_looks_does_not_rest(way: str) -> None:
 
     thread.join()
     assert rest == "no"
+
+
+def test_a_thread_that_has_ended_wakes_nobody_while_the_system_still_lists_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads = watched_threads.WatchedThreads(threading.RLock(), "", (), ())
+    thread = threading.Thread(target=lambda: threads.begin(threading.get_ident(), 1))
+    thread.start()
+    thread.join()
+    me = threading.get_ident()
+    listed = {threading.get_native_id(), thread.native_id}
+    monkeypatch.setattr(watched_threads, "current_frames", lambda: {me: sys._getframe()})
+    monkeypatch.setattr(watched_threads, "thread_count", lambda ended: len(listed - ended))
+
+    assert threads.only_wait(me)
+    listed.add(-1)  # A thread of native code.
+    assert not threads.only_wait(me)
