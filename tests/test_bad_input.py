@@ -47,7 +47,9 @@ def test_missing_file_is_refused() -> None:
 
 
 def test_empty_file_is_refused() -> None:
-    assert refusal_of("# nothing yet\n") == f"{FILE}:1:1: the file holds no document"
+    assert refusal_of("# nothing yet\n") == (
+        f"{FILE}:1:1: the file holds no document\n  write its text, or delete the file"
+    )
 
 
 def test_file_that_is_not_utf_8_is_refused() -> None:

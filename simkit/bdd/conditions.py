@@ -22,6 +22,7 @@ from simkit.bdd.cells import (
     typed,
     with_nested,
 )
+from simkit.core.text import near
 from simkit.language.matching.operators import TYPE_NAMES
 from simkit.spec.scenario.claim_kinds import ClaimKind
 from simkit.spec.scenario.claim_names import ENTRIES
@@ -109,8 +110,11 @@ def _read_cells(below: Below) -> Callable[[str], Any]:
 def _value_below(below: Below) -> Any:
     if below.table is None:
         return below.text
-    heads_messages = all(row[0] in ROLES for row in below.table) or "role" in below.table[0]
-    return FORMS["messages" if heads_messages else "pairs"].read(below)
+    heads = {row[0] for row in below.table}
+    # A misspelt role beside others is one, too: what reads messages refuses it.
+    has_roles = heads & {*ROLES} and all(near(head, ROLES) for head in heads)
+    form = "messages" if has_roles or "role" in below.table[0] else "pairs"
+    return FORMS[form].read(below)
 
 
 def _agents_below(below: Below) -> list[Any]:

@@ -19,6 +19,7 @@ from simkit.checks.findings import Finding, Scope
 from simkit.checks.selection import Claim, Group, ItemChecks, index_is_in, meant_agent, ran_text
 from simkit.core.text import short
 from simkit.language.matching import Mismatch
+from simkit.spec.lint_catalogue import ADVICE
 from simkit.spec.scenario.claims import ALL_AGENTS, RUN_CLAIMS, Selector
 from simkit.trace import events as e
 from simkit.trace.views import RunView
@@ -27,15 +28,6 @@ _GROUP: Final = "$unordered"
 """The meaning of a nested list: its agents in any order."""
 _OF_LISTS: Final = ("$has", "$in_order", "$unordered", "$not", "$either", "$all", "$in")
 """Operators whose operands contain names of agents, or lists of them."""
-_STATUS: Final[Mapping[str, str]] = {
-    "handed_off": "the run passed control on, so it has no output and wrote nothing",
-    "stood_in": "a `before` rule stood in for the model: no call was made, `after` was skipped",
-    "failed": "the run failed",
-    "interrupted": "the run was interrupted: it asks the user",
-    "timed_out": "the run was stopped: it took longer than its handoff allows",
-    "cancelled": "the run was cancelled: it was stopped, or another one failed",
-    "running": "the run did not finish",
-}
 
 
 class RunChecks(ItemChecks[RunView]):
@@ -116,8 +108,8 @@ class RunChecks(ItemChecks[RunView]):
 def _status_lines(run: RunView, name: str) -> Iterator[str]:
     if run.status == "handed_off" and run.update:
         yield "the run passed control on, so it has no output; its handoff's contract wrote"
-    elif run.status in _STATUS:
-        yield _STATUS[run.status]
+    elif run.status in ADVICE["statuses"]:
+        yield ADVICE["statuses"][run.status]
     if name == "update" and not run.update and run.status == "done":
         yield "the run wrote nothing"
 

@@ -6,7 +6,7 @@ A result is what the judgement of a run comes to, or why a scenario did not run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,11 @@ from simkit.spec.scenario.items import ScenarioCase
 from simkit.trace import events as e
 
 OutcomeName = Literal["held", "failed", "broken", "skipped", "xfailed"]
+READ_AS: Final[Mapping[OutcomeName, str]] = {
+    "held": "passed", "failed": "failed", "broken": "error", "skipped": "skipped",
+    "xfailed": "failed as expected",
+}  # fmt: skip
+"""Outcome to the word that people read for it."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -100,7 +105,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 def summary_of(results: Iterable[Result]) -> Summary:
     """Return the numbers; broken (2) beats failed (1)."""
-    counts = dict.fromkeys(("held", "failed", "broken", "skipped", "xfailed"), 0)
+    counts = dict.fromkeys(READ_AS, 0)
     warnings = passed_over = 0
     for result in results:
         counts[result.outcome] += 1
@@ -114,14 +119,11 @@ def summary_of(results: Iterable[Result]) -> Summary:
 
 def outcome_words(summary: Summary) -> list[str]:
     """Return the numbers that are not 0, in words: ``2 passed``, ``1 failed``, ``1 warning``."""
-    counts = (
-        (summary.held, "passed"),
-        (summary.failed, "failed"),
-        (summary.broken, "error" if summary.broken == 1 else "errors"),
-        (summary.skipped, "skipped"),
-        (summary.xfailed, "failed as expected"),
-    )
-    words = [f"{count} {word}" for count, word in counts if count]
+    words = [
+        counted(count, word, "" if name == "broken" else word)
+        for name, word in READ_AS.items()
+        if (count := getattr(summary, name))
+    ]
     words += [counted(summary.warnings, "warning")] if summary.warnings else []
     over = summary.passed_over
     return [*words, *([f"{counted(over, 'claim')} not looked at"] if over else [])]

@@ -27,6 +27,7 @@ from simkit.core.redact import Redactor
 from simkit.core.text import counted, short, short_end
 from simkit.report.last_run import slug
 from simkit.report.results import (
+    READ_AS,
     Group,
     OutcomeName,
     Result,
@@ -398,14 +399,11 @@ def _blocks(
     yield from _findings([r for r in ordered if r.failed or r.warnings], pictures, page)
 
 
-_READ_AS: Final[Mapping[OutcomeName, str]] = {"held": "passed", "broken": "error"}
-
-
 def _table(results: Sequence[Result]) -> Iterator[str]:
     yield "| scenario | outcome | model calls | tokens |"
     yield "|---|---|--:|--:|"
     for result in results[:ROWS_MAX]:
-        word = _READ_AS.get(result.outcome, result.outcome)
+        word = READ_AS[result.outcome]
         outcome = f"**{word}**" if result.failed else word
         reason = f": {code(result.reason)}" if result.reason else ""
         if result.passed_over:

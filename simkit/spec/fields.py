@@ -461,7 +461,8 @@ def require(
         return
     known = tuple(dict.fromkeys(known))
     if word not in known:
-        raise document.error(path, f"unknown {noun} `{word}`", word=word, known=known, key=key)
+        problem = f"unknown {noun} `{word}`" + ("" if known else f": `{noun}s:` declares none")
+        raise document.error(path, problem, word=word, known=known, key=key)
 
 
 class Fault(NamedTuple):

@@ -44,6 +44,9 @@ def entries_in(file: str, part: type[T]) -> T:
 
 LINTS: Final[Mapping[str, LintEntry]] = entries_in("lints.yaml", dict[str, LintEntry])
 
+ADVICE: Final = entries_in("advice.yaml", dict[str, dict[str, str]])
+"""Kind to the texts that messages add, by key or word."""
+
 PREFIX: Final = "VAL-"
 """The beginning of the codes of ``simkit validate``."""
 

@@ -13,6 +13,7 @@ from simkit.core.output import note_secrets
 from simkit.language.paths import follow
 from simkit.language.yaml import Document, SourcePath, near, text_of
 from simkit.spec.fields import Fault, YamlModel, kind_text, refusal, shown_value
+from simkit.spec.lint_catalogue import ADVICE
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
@@ -54,11 +55,11 @@ def _fault(problem: ValidationError, data: Any) -> Fault:
         word = str(context["key"])
         detail = f"unknown {context['noun']} `{word}`"
         known = tuple(context["known"])
-        advice = _OF_UNKNOWN.get(context["noun"], "") if _is_other(value, word, known) else ""
+        advice = _advice_on(word, known, context["noun"], value)
         return Fault((*path, word), detail, word, known, advice, key=True)
     if kind == "missing":
         key = str(first["loc"][-1])
-        return Fault(path, f"key `{key}` is missing", advice=_ADDED.get(key, ""))
+        return Fault(path, f"key `{key}` is missing", advice=ADVICE["missing"].get(key, ""))
     if kind == "literal_error":
         known = tuple(re.findall(r"'([^']*)'", str(context["expected"])))
         key = next((step for step in reversed(path) if isinstance(step, str)), "this")
@@ -83,25 +84,14 @@ def _keys_of(model: str) -> tuple[str, ...]:
     return models[0].known_keys() if len(models) == 1 else ()
 
 
-_ADDED: Final = {
-    "agents": "Name the agents: `agents: {triage: {instructions: Help the customer.}}`.",
-    "flow": "Say who answers first: `flow: {handoffs: {start: …}}`, or another kind of flow.",
-    "pipeline": "Name what is tested: code as `pipeline: app:run`, a pipeline of this file, or a "
-    "`*.pipeline.yaml` file beside it.",
-    "to": "Name the agent: `to: refunds`.",
-    "turns": "Write what the user says: `turns: [{user: Hello}]`.",
-}
-"""Advice for a missing key that is true for any file."""
-
-_OF_UNKNOWN: Final = {
-    "key of a reply line": "If this mapping is what the model answers, write `json: {…}` around it."
-}
-"""Advice for a mapping with none of the keys, nor one near them, by what they are keys of."""
-
-
-def _is_other(value: Mapping[str, Any], word: str, known: Sequence[str]) -> bool:
-    """Return whether a mapping has none of the keys, so that it is no misspelt one."""
-    return not near(word, known) and {*value}.isdisjoint(known)
+def _advice_on(word: str, known: Sequence[str], noun: str, value: Mapping[str, Any]) -> str:
+    """Return advice on an unknown key of a mapping; empty for one that may be misspelt."""
+    keys = {model: _keys_of(model) for model in ADVICE["levels"]}
+    places = [ADVICE["levels"][model].format(word) for model in keys if word in keys[model]]
+    if places and known in keys.values():
+        return f"`{word}` belongs elsewhere: {' or '.join(places)}."
+    is_other = not near(word, known) and {*value}.isdisjoint(known)
+    return ADVICE["unknown"].get(noun, "") if is_other else ""
 
 
 _OF_MAPPINGS: Final = ("model_type", "model_attributes_type", "dict_type")

@@ -326,6 +326,7 @@ def decoded(content: bytes, name: str = "trace") -> Trace:
             ) from None
         except msgspec.MsgspecError as problem:
             raise TraceError(
-                f"{name}:{number}: not an event of a simkit trace: {problem}"
+                f"{name}:{number}: not an event of a simkit trace: {problem}. Run its scenario "
+                "again to get a new one."
             ) from None
     return trace

@@ -117,3 +117,5 @@ def test_a_table_of_another_form_is_refused() -> None:
         matcher("are these items:", table=[["agent"]])
     with pytest.raises(TableInvalid, match="the column `a` twice"):
         matcher("are these items:", table=[["a", "a"], ["1", "2"]])
+    with pytest.raises(TableInvalid, match="did you mean `assistant`"):
+        matcher("is:", table=[["user", "Hi"], ["asistant", "Ho"]])

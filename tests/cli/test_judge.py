@@ -51,7 +51,8 @@ def damaged(content: bytes) -> dict[str, tuple[bytes, str]]:
         ),
         "no event": (
             content.replace(b"TurnStarted", b"TurnStartled"),
-            ":4: not an event of a simkit trace: Invalid value 'TurnStartled' - at `$.kind`",
+            ":4: not an event of a simkit trace: Invalid value 'TurnStartled' - at `$.kind`. Run its scenario again to "
+            "get a new one.",
         ),
         "cut off": (
             b"\n".join(lines[:-1]),

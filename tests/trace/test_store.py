@@ -301,15 +301,18 @@ def test_value_that_no_json_can_hold_is_told_with_its_event() -> None:
         ),
         (
             b'{"simkit_trace":3}\n{"kind":"RunFinished","at":1}\n{"kind":"Nonsense"}\n',
-            "t:3: not an event of a simkit trace: Invalid value 'Nonsense' - at `$.kind`",
+            "t:3: not an event of a simkit trace: Invalid value 'Nonsense' - at `$.kind`. Run its "
+            "scenario again to get a new one.",
         ),
         (
             b'{"simkit_trace":3}\n{"kind":"RunFinished","at":',
-            "t:2: not an event of a simkit trace: Input data was truncated",
+            "t:2: not an event of a simkit trace: Input data was truncated. Run its "
+            "scenario again to get a new one.",
         ),
         (
             b'{"simkit_trace":3}\n\n{"kind":"RunFinished","at":1}\n',
-            "t:2: not an event of a simkit trace: Input data was truncated",
+            "t:2: not an event of a simkit trace: Input data was truncated. Run its "
+            "scenario again to get a new one.",
         ),
     ],
 )

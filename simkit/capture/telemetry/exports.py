@@ -93,7 +93,7 @@ def read_export(content: bytes, name: str) -> Export:
         else:
             export.records.append(value)
     if unknown:
-        problems.append(f"{counted(unknown, 'object')} of no known format: left out")
+        problems.append(f"{counted(unknown, 'object')} of no known format")
     if not export.format:
         why = "\n  ".join(problems[:3]) or "it is an empty list"
         raise TraceError(

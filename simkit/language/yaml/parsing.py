@@ -19,7 +19,7 @@ from yaml.reader import ReaderError
 from yaml.tokens import TagToken, Token
 
 from simkit.core.errors import SourceError
-from simkit.core.text import late_pattern
+from simkit.core.text import late_pattern, near
 from simkit.language.yaml.syntax import (
     LONE_QUESTION_MARK,
     QUOTE,
@@ -61,7 +61,10 @@ def read_bytes(path: str | Path, most: int = FILE_BYTES_MAX) -> bytes:
             raise SourceError(file, problem, advice="split it into several files")
         return Path(path).read_bytes()
     except FileNotFoundError:
-        raise SourceError(file, "there is no such file") from None
+        stem, _, ending = Path(path).name.partition(".")
+        files = {each.name.split(".")[0]: each for each in Path(path).parent.glob(f"*.{ending}")}
+        nearest = str(files.get(near(stem, files), ""))
+        raise SourceError(file, "there is no such file", near=nearest) from None
     except OSError as error:
         raise SourceError(file, f"the file cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -101,7 +104,9 @@ def roots(text: str, file: str) -> Iterator[Node]:
     if "\t" in text or ("!" in text and _BARE_TAG.search(text)):
         _refuse_between_tokens(text, file)
     if not count:
-        raise SourceError(f"{file}:1:1", "the file holds no document")
+        raise SourceError(
+            f"{file}:1:1", "the file holds no document", advice="write its text, or delete the file"
+        )
 
 
 def _composed(text: str, file: str) -> Iterator[Node]:

@@ -75,14 +75,14 @@ class Entries(NamedTuple):
 
 
 _AGENT: Final = {"agent": "agent"}
-_OFFERED: Final = Entries({"name": "tool"})
+_OFFERED: Final = Entries({"name": "tool", "server": "server"})
 ENTRIES: Final[Mapping[str, Entries]] = {
     "handoffs": Entries(
         {"from": "agent", "to": "agent", "mode": "mode", "outcome": "outcome"},
         "a handoff", tuple(HandoffView.FIELDS), frozenset(HandoffView.FIELDS) - {"reason"}, True,
     ),
     "tool_calls": Entries(
-        {**_AGENT, "tool": "tool"},
+        {**_AGENT, "tool": "tool", "server": "server"},
         "a tool call", tuple(ToolView.FIELDS), frozenset(ToolView.FIELDS), True,
     ),
     "logs": Entries(

@@ -335,12 +335,10 @@ def _app(scenario: Scenario, document: Document) -> apps.App:
             f"`{scenario.pipeline}` is no `module:function`",
             advice=as_imported(scenario.pipeline),
         )
-    folder = str(Path(document.file).parent)
-    name = scenario.pipeline
     return apps.App(
-        name,
-        name,
-        folder,
+        scenario.pipeline,
+        scenario.pipeline,
+        str(Path(document.file).parent),
         scenario.app,
         scenario.agents,
         scenario.allow_hosts,

@@ -124,14 +124,12 @@ def is_pipeline(values: Mapping[str, Any]) -> bool:
 
 
 def misnamed(path: str | Path) -> str:
-    """Return advice on a YAML file of the folder with a wrong ending; empty if there is none.
-
-    Only endings are checked: `refund.yaml`, `refund.scenario.yml`.
-    """
-    for path_ in sorted(Path(path).glob("*.y*ml")):
-        if not path_.name.endswith((SCENARIO_SUFFIX, SIMULATION_SUFFIX, PIPELINE_SUFFIX)):
+    """Return advice on a scenario in the folder, or one below, whose file has a wrong ending."""
+    for path_ in sorted([*Path(path).glob("*.y*ml"), *Path(path).glob("*/*.y*ml")]):
+        is_other = path_.is_file() and not path_.name.endswith(SCENARIO_SUFFIX)
+        if is_other and b"\nturns:" in path_.read_bytes():
             stem = path_.name.split(".")[0]
-            return f"If `{path_.name}` is one, name it `{stem}{SCENARIO_SUFFIX}`."
+            return f"`{path_}` holds one: name it `{stem}{SCENARIO_SUFFIX}`."
     return ""
 
 

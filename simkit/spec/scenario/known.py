@@ -333,6 +333,7 @@ class KnownNames(msgspec.Struct, frozen=True):
     """A supervisor's goals."""
     values: ValueSchemas = ValueSchemas({})
     """The schemas of tools and handoffs; empty if they are not known."""
+    servers: Sequence[str] = ANYTHING
 
     def of(self, noun: str) -> Iterable[str]:
         """Return the names of a noun such as `agent`, `tool`, `mode`."""
@@ -346,7 +347,7 @@ class KnownNames(msgspec.Struct, frozen=True):
 def known_in(subject: Subject) -> KnownNames:
     """Return the names that a pipeline declares."""
     if isinstance(subject, App):
-        return KnownNames()
+        return KnownNames(servers=tuple(subject.servers))
     return subject.remembered(("names",), lambda: _names_in(subject))
 
 
@@ -376,6 +377,7 @@ def _names_in(subject: Pipeline) -> KnownNames:
         spoken_channels(subject),
         tuple(subject.flow.supervisor.goals) if subject.flow.supervisor is not None else (),
         schemas_in(subject),
+        (),
     )
 
 

@@ -221,7 +221,7 @@ def test_heads_are_the_keys_that_a_collector_needs(tmp_path: Path) -> None:
     [
         ("a: b: c", f"1:5: an unquoted text cannot contain `: `\n  {QUOTE}"),
         ("a:\tb", "1:3: a tab cannot indent or separate\n  use spaces"),
-        ("# nothing", "1:1: the file holds no document"),
+        ("# nothing", "1:1: the file holds no document\n  write its text, or delete the file"),
         (
             "scenario: a\nscenario: b",
             "2:1: the key `scenario` is here twice; the first is on line 1: join them\n"

@@ -60,7 +60,10 @@ def test_tabs_cannot_indent_or_separate(text: str, place: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "---\n", "---\n---\n"])
 def test_a_file_without_a_document_is_refused(text: str) -> None:
-    assert refusal(text) == "f.yaml:1:1: the file holds no document"
+    assert (
+        refusal(text)
+        == "f.yaml:1:1: the file holds no document\n  write its text, or delete the file"
+    )
 
 
 @pytest.mark.parametrize(
