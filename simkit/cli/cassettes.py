@@ -70,7 +70,8 @@ def list_cassettes(paths: Sequence[str], form: str, strict: bool) -> int:
     """Print the facts about each cassette; return the exit code."""
     used = users(paths)
     today = datetime.now(UTC).date()
-    rows = [_listed(file, used.get(file.resolve(), ()), today) for file in _files(paths, used)]
+    files = _some(_files(paths, used), paths)
+    rows = [_listed(file, used.get(file.resolve(), ()), today) for file in files]
     if form == "json":
         echo_json(msgspec.json.format(msgspec.json.encode({"cassettes": rows}), indent=2).decode())
     else:
@@ -83,7 +84,7 @@ def list_cassettes(paths: Sequence[str], form: str, strict: bool) -> int:
 
 def scan_cassettes(paths: Sequence[str], form: str) -> int:
     """Print the places of secrets; return the exit code."""
-    files = list(_scanned(paths))
+    files = _some(list(_scanned(paths)), paths or (".",))
     redactor = Redactor(os.environ)
     leaks, errors = list[cassettes.Leak](), list[str]()
     for file in files:
@@ -109,6 +110,16 @@ def scan_cassettes(paths: Sequence[str], form: str) -> int:
         secrets = counted(len(leaks), "secret") if leaks else "no secret found"
         echo(f"{counted(len(files), 'file')}: {secrets}")
     return BROKEN if errors else int(bool(leaks))
+
+
+def _some(files: list[Path], paths: Sequence[str]) -> list[Path]:
+    """Return the files, of which there is one at least; raise CassetteInvalid."""
+    if not files:
+        raise CassetteInvalid(
+            f"{', '.join(paths)}: no cassette is here: none that a scenario names, and none in a "
+            f"folder `{FOLDER}`. `simkit record` writes them"
+        )
+    return files
 
 
 def import_cassette(source: str, target: str) -> int:

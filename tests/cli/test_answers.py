@@ -75,7 +75,12 @@ WITHOUT_RESULT: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "bdd steps": (("--nonsense",),),
     "diff": (NO_FILE, ("cut.jsonl", "cut.jsonl"), ()),
     "graph": (NO_FILE, ("cut.jsonl",)),
-    "cassettes": (("scan", *NO_FILE), ("import", "cut.jsonl", "new.yaml"), ("nonsense",)),
+    "cassettes": (
+        ("scenarios",),
+        ("scan", *NO_FILE),
+        ("import", "cut.jsonl", "new.yaml"),
+        ("nonsense",),
+    ),
     "import": (NO_FILE, ("bytes.scenario.yaml",), ("run.jsonl", "-o", "cut.jsonl")),
     "export": (NO_FILE, ("cut.jsonl",), ("-o", "cut.jsonl")),
     "live": (NO_FILE, (GOOD, "--k", "40")),

@@ -119,7 +119,10 @@ def test_libraries_and_hidden_folders_are_left_alone(simkit: Call) -> None:
         cassette(f"{folder}/other.yaml")
     write("env/pyvenv.cfg", "")
 
-    assert simkit("cassettes") == Done(0, "0 cassettes\n", "")
+    for words in ([], ["scan"]):
+        done = simkit("cassettes", *words)
+        assert (done.code, done.out) == (2, "")
+        assert "no cassette is here: none that a scenario names" in done.err
 
 
 def test_a_list_for_programs_says_the_same(simkit: Call) -> None:

@@ -172,7 +172,7 @@ def record_command(mode: str, keep_failed: bool, force: bool, outside: bool, **o
     name="cassettes",
     short_help="List recordings that are unused, old, or hold a secret.",
     epilog="Exit codes: 0 listed or imported, 1 a secret was found (or, with --strict, an orphan "
-    "or one over age), 2 a file cannot be read or written.",
+    "or one over age), 2 no cassette, or a file cannot be read or written.",
 )
 @click.argument(
     "words", nargs=-1, metavar="[scan | import] [PATH]...", shell_complete=arg.complete_file
