@@ -10,7 +10,6 @@ import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,13 +58,12 @@ def import_trace(
     stem = Path(file).name.partition(".")[0]
     place = Path(target or f"{stem}{SCENARIO_SUFFIX}")
     complete = [conversation for conversation in conversations if not conversation.refused]
-    pipelines = _Pipelines()
     folders, chosen = tuple(folders), options_of(options)
     requests = [
         AppRequest(name=pipeline or name, messages=(), folders=folders, options=chosen)
-        for name in map(pipelines.named_by, complete)
+        for name in map(_pipeline_of, complete)
     ]
-    missing = [*missing_lines(export, conversations), *pipelines.missing(requests)]
+    missing = [*missing_lines(export, conversations), *_missing_pipelines(requests)]
     answer(format=export.format, scenarios=[], missing=missing)
     for line in missing:
         echo(f"missing: {line}")
@@ -90,40 +88,27 @@ def import_trace(
     return max(code, BROKEN if len(complete) < len(conversations) else 0)
 
 
-class _Pipelines:
-    """Finds the files that declare pipelines."""
+def _pipeline_of(conversation: RecordedConversation) -> str:
+    """Return the pipeline of a run of simkit, its file if that is near; empty for others."""
+    name, run = (str(conversation.own.get(key, "")) for key in (names.PIPELINE, names.RUN))
+    file = Path(parted(run)[0])
+    for place in (file, *sorted(file.parent.glob(f"*{PIPELINE_SUFFIX}"))) if name else ():
+        with suppress(SourceError):
+            if place.is_file() and pipelines_in(str(place), DocumentCache()) == [name]:
+                return place.as_posix()
+    return name
 
-    @cached_property
-    def _files(self) -> Mapping[str, list[Path]]:
-        """The files that declare one pipeline alone, by its name."""
-        cache, files = DocumentCache(), dict[str, list[Path]]()
-        for file in sorted(f for suffix in _SUFFIXES for f in Path().glob(f"**/*{suffix}")):
-            with suppress(SourceError):
-                declared = pipelines_in(str(file), cache)
-                if len(declared) == 1:
-                    files.setdefault(declared[0], []).append(file)
-        return files
 
-    def named_by(self, conversation: RecordedConversation) -> str:
-        """Return the pipeline of a run of simkit, its file if that is known; empty for others."""
-        name, run = (str(conversation.own.get(key, "")) for key in (names.PIPELINE, names.RUN))
-        files, own = self._files.get(name, []) if name else [], Path(parted(run)[0])
-        near = [file for file in own.parent.glob(f"*{PIPELINE_SUFFIX}") if file in files]
-        files = [own] if own in files else near or files
-        return files[0].as_posix() if len(files) == 1 else name
-
-    def missing(self, requests: Sequence[AppRequest]) -> Iterator[str]:
-        """Yield a line for each pipeline whose place is not known."""
-        for name in sorted({request.name for request in requests}):
-            if not name:
-                yield (
-                    f"which code the trace is of: write it for `{_NO_PIPELINE}`, or name it with "
-                    "--pipeline"
-                )
-            elif ":" not in name and not name.endswith(_SUFFIXES):
-                places = " or ".join(file.as_posix() for file in self._files.get(name, ()))
-                where = f"where pipeline {name!r} is declared{places and f' ({places})'}"
-                yield f"{where}: write its file after `pipeline:`"
+def _missing_pipelines(requests: Sequence[AppRequest]) -> Iterator[str]:
+    """Yield a line for each pipeline whose place is not known."""
+    for name in sorted({request.name for request in requests}):
+        if not name:
+            yield (
+                f"which code the trace is of: write it for `{_NO_PIPELINE}`, or name it with "
+                "--pipeline"
+            )
+        elif ":" not in name and not name.endswith(_SUFFIXES):
+            yield f"where pipeline {name!r} is declared: write its file after `pipeline:`"
 
 
 def _content(file: str) -> bytes:
