@@ -124,7 +124,7 @@ class CodeDriver:
         """Import the pipeline in its environment, and begin."""
         try:
             self._zone.enter_context(self._world.in_its_zone())
-            with owned_by(self._owner), collected_meanwhile(), self._world.at_work():
+            with owned_by(self._owner), collected_meanwhile, self._world.at_work():
                 self._start(sink)
         except BaseException:
             self.close()
@@ -283,7 +283,7 @@ class CodeDriver:
         if stubs and not self._driver.stands_in():
             refusals.refuse_unreachable(stubs, self._app, recorder.turn)
         try:
-            with collected_meanwhile():
+            with collected_meanwhile:
                 try:
                     reply = self._called(turn)
                 finally:
@@ -331,7 +331,7 @@ class CodeDriver:
         try:
             with (
                 owned_by(self._owner),
-                collected_meanwhile(),
+                collected_meanwhile,
                 self._world.at_work(),
                 passing_through(self._gate, self._app.allow_hosts),
                 self._turns.led(),  # Building may wait for threads that were there before.
@@ -476,7 +476,7 @@ class CodeDriver:
         self._owner.unfinished = processes.leave_threads(self._turns.threads.unfinished())
         self._turns.end()
         self._losses.end()
-        with self._zone, owned_by(self._owner), collected_meanwhile(), self._world.at_work():
+        with self._zone, owned_by(self._owner), collected_meanwhile, self._world.at_work():
             try:
                 self._caller.close()
             finally:

@@ -62,7 +62,7 @@ def check_satisfies(
             yield builder.finding(path, str(problem), turn=scope.turn, breaks=True)
             continue
         try:
-            with collected_meanwhile():
+            with collected_meanwhile:
                 answer = predicate(view)
         except (Exception, SystemExit) as problem:
             raised = f"it raised {type(problem).__name__}: {short(str(problem), MESSAGE_MAX)}"

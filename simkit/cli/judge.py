@@ -308,7 +308,7 @@ class ObservedRuns:
         prepared = self.library.prepared(item)
         if prepared.skip is not None:
             return None
-        with gc_paused():
+        with gc_paused:
             return ObservedRun(prepared, self._runs.outcome_of(item, prepared))
 
     def _judged(self, file: str) -> ObservedRun | None:

@@ -316,7 +316,7 @@ def _uses(run: ObservedRun, agent: str) -> bool:
 def _noticed(run: ObservedRun, library: Library) -> tuple[str, View | None]:
     """Return what noticed a fault in a scenario; if nothing did, what happened there instead."""
     try:
-        with output_to_stderr(), gc_paused():
+        with output_to_stderr(), gc_paused:
             outcome = simulate(library.prepared(run.prepared.item))
     except SimkitError:
         # The script no longer fits the pipeline, which fails the scenario, too.

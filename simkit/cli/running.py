@@ -220,7 +220,7 @@ class Runner:
     def run(self, entry: SelectedEntry) -> ScenarioRun:
         """Run one scenario. Any error is its result, and does not stop the others."""
         # Until its trace is freed: whatever is collected before would walk through all of it.
-        with gc_paused():
+        with gc_paused:
             return self._run(entry)
 
     def _run(self, entry: SelectedEntry) -> ScenarioRun:

@@ -95,36 +95,24 @@ class _Change:
             gc.freeze()
 
 
-_PAUSING: Final = _Change(pauses=1)
-_RUNNING: Final = _Change(user_calls=1)
-_IMPORTING: Final = _Change(pauses=1, freezes=True)
+gc_paused: Final = _Change(pauses=1)
+"""A context manager that pauses the collector for simkit's own work.
 
+For work that makes many values and drops most: each collection would walk all of them, free
+nothing, and then count the survivors as old. Call user code inside it in `collected_meanwhile`.
+"""
+collected_meanwhile: Final = _Change(user_calls=1)
+"""A context manager that lets the collector run for user code, even if it is paused.
 
-def gc_paused() -> _Change:
-    """Return a context manager that pauses the collector for simkit's own work.
+User code may make cycles that hold much memory; only the collector frees them.
+"""
+imports_frozen: Final = _Change(pauses=1, freezes=True)
+"""A context manager for the imports of a command, before any user code.
 
-    For work that makes many values and drops most: each collection would walk all of them, free
-    nothing, and then count the survivors as old. Call user code inside it in `collected_meanwhile`.
-    """
-    return _PAUSING
-
-
-def collected_meanwhile() -> _Change:
-    """Return a context manager that lets the collector run for user code, even if it is paused.
-
-    User code may make cycles that hold much memory; only the collector frees them.
-    """
-    return _RUNNING
-
-
-def imports_frozen() -> _Change:
-    """Return a context manager for the imports of a command, before any user code.
-
-    Modules live until the process ends. The collector does not run while they are made, and leaves
-    them out of later collections and of the one at exit, which together took a third of the time
-    of a command with one small scenario.
-    """
-    return _IMPORTING
+Modules live until the process ends. The collector does not run while they are made, and leaves
+them out of later collections and of the one at exit, which together took a third of the time
+of a command with one small scenario.
+"""
 
 
 @contextmanager

@@ -218,7 +218,7 @@ def load_runs(session: pytest.Session) -> None:
     is_alone = all(isinstance(item, ScenarioItem) for item in session.items)
     if is_alone:
         gc.collect()  # Else garbage would be left out, too, and its finalizers would not run.
-    with imports_frozen() if is_alone else gc_paused():
+    with imports_frozen if is_alone else gc_paused:
         import_module(_RUNS)
 
 
@@ -266,7 +266,7 @@ def run_simulation(item: ScenarioItem) -> None:
 
     session = session_of(item.session)
     coverage = session.coverage
-    with gc_paused(), sudden_end_told(session.release):
+    with gc_paused, sudden_end_told(session.release):
         try:
             bounds = Bounds(
                 runs=item.config.getoption("--simkit-runs"),

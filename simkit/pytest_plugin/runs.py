@@ -64,7 +64,7 @@ def session_of(session: pytest.Session) -> Session:
 def run_scenario(item: ScenarioItem) -> None:
     """Run a scenario and fill its report; raise pytest's failure if it does not hold."""
     session = session_of(item.session)
-    with gc_paused(), sudden_end_told(session.release):
+    with gc_paused, sudden_end_told(session.release):
         try:
             prepared = session.library.prepared(item.scenario)
             if prepared.unmet:

@@ -61,7 +61,7 @@ def object_named(name: str) -> Any:
 
     work_folder_on_path()
     try:
-        with collected_meanwhile(), imported_here(module_name):
+        with collected_meanwhile, imported_here(module_name):
             module = importlib.import_module(module_name)
     except ModuleNotFoundError as problem:
         missing = problem.name or ""
@@ -185,7 +185,7 @@ def call_function(
             return await awaitable
 
     try:
-        with collected_meanwhile():
+        with collected_meanwhile:
             with guard():
                 result = function(*args, **kwargs)
             if inspect.isawaitable(result):

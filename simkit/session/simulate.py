@@ -64,7 +64,7 @@ def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
     if seed is not None:
         prepared = prepared.with_seed(seed)
     _asked_by_libraries()  # Other runs of this process may have left some.
-    with gc_paused(), Conversation(prepared) as conversation:
+    with gc_paused, Conversation(prepared) as conversation:
         conversation.follow(prepared)
         outcome = conversation.finish()
     outcome = _with_findings(outcome, late_findings(prepared))
@@ -208,7 +208,7 @@ class Conversation:
         if not self._execution.is_durable and _has_processes(coming):
             self.close()
             self._begin(is_durable=True)
-        with gc_paused(), placed(prepared):
+        with gc_paused, placed(prepared):
             for place in sorted(prepared.waiting):
                 # The replies that a turn refers to are known once the turns before it are taken.
                 self._take(turns[: max(place, 0)])
@@ -248,7 +248,7 @@ class Conversation:
         is_of_whole = prepared.scenario.expect.has("judge")
         if self._has_ended or not (asks or is_of_whole):
             return
-        with gc_paused(), placed(prepared):
+        with gc_paused, placed(prepared):
             scenario = prepared.after(said_in(self.view)).scenario
             for place in asks:
                 if place < self.turns_taken:
@@ -303,7 +303,7 @@ class Conversation:
         """Return the view of the trace so far."""
         runner, trace = self._lint_runner, self._execution.trace
         if runner.view.hi != len(trace.events):
-            with gc_paused(), placed(self._prepared):
+            with gc_paused, placed(self._prepared):
                 runner.feed(trace)
         return runner.view
 
@@ -331,7 +331,7 @@ class Conversation:
         view = self._ended()
         if prepared.waiting:
             prepared = prepared.after(said_in(view))
-        with gc_paused():
+        with gc_paused:
             hits = self._lint_runner.hits
             if compared and self._recording is REPLAY:
                 with placed(prepared):
@@ -350,7 +350,7 @@ class Conversation:
 
         None if nobody can answer: the scenario names no judge, or no cassette.
         """
-        with gc_paused(), placed(self._prepared):
+        with gc_paused, placed(self._prepared):
             self._ask_judge([question], {}, number, self.view.turns[number - 1].error)
         return answer_to(self.view, number, question)
 

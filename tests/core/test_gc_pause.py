@@ -6,7 +6,7 @@ import gc
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -43,7 +43,7 @@ def _collector_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_the_collector_waits_until_the_work_is_done() -> None:
     gc.enable()
 
-    with gc_paused():
+    with gc_paused:
         inside = gc.isenabled()
 
     assert (inside, gc.isenabled()) == (False, True)
@@ -55,7 +55,7 @@ def collections_after(size: int) -> int:
     gc.collect()
     gc.callbacks.append(lambda phase, _facts: phases.append(phase))
     try:
-        with gc_paused():
+        with gc_paused:
             values = [[number] for number in range(size)]
         values += [[number] for number in range(300)]  # too few to begin a collection themselves
     finally:
@@ -78,7 +78,7 @@ def test_what_was_not_walked_through_is_collected_some_time(
     gc.collect()
     freed: list[bool] = []
     for _ in range(2):
-        with gc_paused():
+        with gc_paused:
             cycle: list[Any] = [Cycle()]
             cycle.append(cycle)
             CYCLES.append(weakref.ref(cycle[0]))
@@ -108,7 +108,7 @@ class Cycle:
 def test_the_collector_comes_back_after_an_error() -> None:
     gc.enable()
 
-    with pytest.raises(ValueError, match="broken"), gc_paused():
+    with pytest.raises(ValueError, match="broken"), gc_paused:
         raise ValueError("broken")
 
     assert gc.isenabled()
@@ -117,7 +117,7 @@ def test_the_collector_comes_back_after_an_error() -> None:
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
 
-    with gc_paused(), gc_paused(), collected_meanwhile():
+    with gc_paused, gc_paused, collected_meanwhile:
         inside = gc.isenabled()
 
     assert (inside, gc.isenabled()) == (False, False)
@@ -126,9 +126,9 @@ def test_a_collector_that_was_off_stays_off() -> None:
 def test_the_collector_works_while_user_code_does_however_often_it_was_paused() -> None:
     gc.enable()
 
-    with gc_paused(), gc_paused():
+    with gc_paused, gc_paused:
         before = gc.isenabled()
-        with collected_meanwhile(), collected_meanwhile(), gc_paused():
+        with collected_meanwhile, collected_meanwhile, gc_paused:
             inside = gc.isenabled()
         after = gc.isenabled()
 
@@ -138,8 +138,8 @@ def test_the_collector_works_while_user_code_does_however_often_it_was_paused() 
 def test_what_user_code_itself_switches_off_stays_off() -> None:
     gc.enable()
 
-    with gc_paused():
-        with collected_meanwhile():
+    with gc_paused:
+        with collected_meanwhile:
             gc.disable()
         between = gc.isenabled()
 
@@ -151,7 +151,7 @@ def test_user_code_in_one_thread_keeps_the_collector_from_being_paused_in_anothe
     entered, over, results = threading.Event(), threading.Event(), []
 
     def user_code() -> None:
-        with collected_meanwhile():
+        with collected_meanwhile:
             entered.set()
             over.wait(60)
             results.append(gc.isenabled())
@@ -159,7 +159,7 @@ def test_user_code_in_one_thread_keeps_the_collector_from_being_paused_in_anothe
     thread = threading.Thread(target=user_code)
     thread.start()
     entered.wait(60)
-    with gc_paused():
+    with gc_paused:
         over.set()
         thread.join()
         after = gc.isenabled()
@@ -300,7 +300,7 @@ def setup() -> Iterator[None]:
 def test_the_collector_is_on_wherever_a_pipeline_that_is_code_is_called() -> None:
     gc.enable()
 
-    with gc_paused():
+    with gc_paused:
         ran = run_app(
             f"{TEXT}:Desk", f"app: {{setup: '{TEXT}:setup'}}\nturns: [{{user: Hi}}, {{user: Ho}}]"
         )
@@ -310,12 +310,12 @@ def test_the_collector_is_on_wherever_a_pipeline_that_is_code_is_called() -> Non
     assert [place for place, result in VALUES_BY_NAME.items() if not all(result)] == []
 
 
-@pytest.mark.parametrize("make", [gc_paused, collected_meanwhile])
-def test_one_context_manager_may_be_entered_many_times(make: Callable[[], Any]) -> None:
+@pytest.mark.parametrize("manager", [gc_paused, collected_meanwhile])
+def test_one_context_manager_may_be_entered_many_times(manager: Any) -> None:
     gc.enable()
 
     for _ in range(3):
-        with make(), make():
+        with manager, manager:
             pass
 
     assert gc.isenabled()

@@ -27,6 +27,7 @@ import time
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from numbers import Real
 from types import FrameType
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ from simkit.capture.http import compat, connections
 from simkit.capture.http.connections import ask_address, watcher
 from simkit.capture.http.installing import Installation, Keeper, Replacement, Row, enter_all
 from simkit.capture.http.places import is_standard, place, user_frame
+from simkit.capture.http.polls import LOOKS, waits_for_process
 from simkit.capture.http.refusals import is_at_own_end, note_refusal
 from simkit.capture.http.request_router import (
     AllowedHosts,
@@ -264,21 +266,16 @@ def _caused(effect: str) -> Guard | None:
 
 
 def _sleep(seconds: float) -> None:
-    if not _is_duration(seconds):
-        _sleeping.original(seconds)  # The original raises its usual error.
+    is_duration = isinstance(seconds, Real) and seconds >= 0
+    if not is_duration or waits_for_process(seconds, sys._getframe(1)):
+        _sleeping.original(seconds)  # It raises its usual error.
+        return
     # A sleep of no time has no effect, but gives way to other threads.
     guard = _caused("sleep") if seconds else active_guard()
     if guard is None:
         _sleeping.original(seconds)
     elif guard.slept is not None:
         guard.slept(seconds)
-
-
-def _is_duration(seconds: Any) -> bool:
-    try:
-        return bool(seconds >= 0)
-    except TypeError:
-        return False
 
 
 def sleep_in_loop(delay: float, result: Any) -> Any:
@@ -403,6 +400,7 @@ def serves_many(thread: threading.Thread) -> bool:
 
 
 _REPLACED: Final[tuple[Row, ...]] = (
+    *LOOKS,
     (threading.Thread, "start", _start),
     (threading.Thread, "join", _join),
     (threading.Condition, "wait", _wait),

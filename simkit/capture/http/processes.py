@@ -237,36 +237,33 @@ def _is_of_run() -> bool:
     return active_guard() is not None or is_left_behind()
 
 
-def _is_left(function: Any) -> bool:
-    """Return whether code of a run leaves a function of its own to the time after the run.
+def _carried(function: Any) -> Any:
+    """Return a function of a run's own code that it leaves to the time after the run, as its code.
 
     Libraries compare what they have left (asyncio, its handler of SIGINT), and end their helpers.
     """
     code = getattr(getattr(function, "func", function), "__code__", None)
-    return _is_of_run() and code is not None and not is_library(code.co_filename)
+    is_left = _is_of_run() and code is not None and not is_library(code.co_filename)
+    return _InContext(function, function) if is_left else function
 
 
 def _signal(before: Replacement) -> Replacement:
     def handle(number: int, handler: Any) -> Any:
-        return before(number, _InContext(handler, handler) if _is_left(handler) else handler)
+        return before(number, _carried(handler))
 
     return handle
 
 
 def _end_threads(before: Replacement) -> Replacement:
     def _register_atexit(function: Any, *args: Any, **kwargs: Any) -> None:
-        is_left = _is_left(function)
-        before(_InContext(function, function) if is_left else function, *args, **kwargs)
+        before(_carried(function), *args, **kwargs)
 
     return _register_atexit
 
 
 def _end_children(before: Replacement) -> Replacement:
     def __init__(self: Any, watched: Any, callback: Any, *args: Any, **kwargs: Any) -> None:
-        is_left = _is_left(callback)
-        before(
-            self, watched, _InContext(callback, callback) if is_left else callback, *args, **kwargs
-        )
+        before(self, watched, _carried(callback), *args, **kwargs)
 
     return __init__
 

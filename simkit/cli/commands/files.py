@@ -57,7 +57,7 @@ def init_command(
     They are for an app in DIR (default: here), which is run once, or for a sample if there is no
     app. All of it passes at once, in a new process. Nothing is overwritten.
     """
-    with imports_frozen():
+    with imports_frozen:
         from simkit.cli.init.first_scenario import AppRequest
         from simkit.cli.init.first_test import options_of, start, write_skill
 
@@ -84,7 +84,7 @@ def validate_command(paths: tuple[str, ...], strict: bool, form: str) -> int:
     cannot run, the first error is printed. docs/reference/validate.md explains the codes; a
     document turns one off with a reason: `lints: {VAL-14: kept for the next release}`.
     """
-    with imports_frozen():
+    with imports_frozen:
         from simkit import __version__
         from simkit.cli.selection import paths_or_default
         from simkit.cli.validate import checked, github_lines, json_text, verdict
@@ -248,7 +248,7 @@ def mcp_command() -> int:
     A coding agent starts this itself: `{"mcpServers": {"simkit": {"command": "simkit", "args":
     ["mcp"]}}}`. Paths are those of the folder in which it is started.
     """
-    with imports_frozen():
+    with imports_frozen:
         from simkit.cli.tool_server import serve_tools
 
     return serve_tools()

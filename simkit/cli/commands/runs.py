@@ -66,7 +66,7 @@ def replay_command(**options: Any) -> int:
     if options["pipeline"] and (options["verify"] or update):
         raise click.UsageError("--pipeline goes with neither --verify nor --update.")
     _check_update(update, options["accepts_all"], form, options["seed"])
-    with imports_frozen():
+    with imports_frozen:
         from simkit.cli.plan import RunPlan
         from simkit.cli.replay import ReplayOptions, replay
 

@@ -103,7 +103,7 @@ def coverage_command(**options: Any) -> int:
     it. PATH is as for `simkit replay`; traces, or `.simkit` (the last run's), are read
     instead of run. Of unscripted conversations: `simkit explore --coverage`.
     """
-    with imports_frozen():
+    with imports_frozen:
         from simkit.cli.view import coverage
 
     return coverage(**options)
@@ -136,7 +136,7 @@ def mutate_command(**options: Any) -> int:
     neither a claim nor a lint notices has survived, and is listed with the claim that would notice
     it, for the turn's `expect:`. PATH is as for `simkit coverage`. Nothing is written.
     """
-    with imports_frozen():
+    with imports_frozen:
         from simkit.cli.mutate import mutate
 
     return mutate(**options)

@@ -36,7 +36,7 @@ def judge_command(**options: Any) -> int:
     your code only the predicates under `satisfies`. A trace's scenario is the one from which it was
     made, in its current text.
     """
-    with imports_frozen():
+    with imports_frozen:
         from simkit.cli.judge import judge_traces
 
     return judge_traces(**options)
@@ -164,7 +164,7 @@ def import_command(trace: str, **options: Any) -> int:
     compressed with gzip. Claims say what each model was sent. The command
     prints each gap of the file; without replies or users' messages it writes no scenario.
     """
-    with imports_frozen():
+    with imports_frozen:
         from simkit.cli.importing import import_trace
 
     return import_trace(trace, **options)
@@ -183,7 +183,7 @@ def export_command(path: str, file: str) -> int:
     TRACE is a file or a folder of traces (default: .simkit, the last run's). `simkit import` makes
     the same scenario of it again.
     """
-    with imports_frozen():
+    with imports_frozen:
         from simkit.cli.importing import export_runs
 
     return export_runs(path, file)

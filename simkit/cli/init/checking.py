@@ -95,7 +95,7 @@ def failures_alone(scenario: Path, *features: Path) -> Failures:
 
 def check(files: list[str]) -> int:
     """Hold files in this process, which has run nothing; return the exit code."""
-    with imports_frozen():
+    with imports_frozen:
         from simkit.cli import Command
         from simkit.cli.plan import cases_at
         from simkit.cli.processes import RunsInProcesses

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Final
 from uuid import UUID
 
@@ -210,44 +210,34 @@ _bits: Final = Redirected(random, "getrandbits", 1, _draw_bits)
 def _getstate(__class__: Any = None) -> Any:
     def getstate(self: Any) -> Any:
         # This code runs with the globals of `random`, and holds the cell of its class.
-        from simkit.core.determinism.draws import intended_generator, state_of
+        from simkit.core.determinism.draws import call_original
 
-        return state_of(intended_generator(self), __class__)
+        return call_original(0, __class__, self)
 
     return getstate
 
 
 def _setstate(__class__: Any = None) -> Any:
     def setstate(self: Any, state: Any) -> Any:
-        from simkit.core.determinism.draws import intended_generator, put_state
+        from simkit.core.determinism.draws import call_original
 
-        return put_state(intended_generator(self), state, __class__)
+        return call_original(1, __class__, self, state)
 
     return setstate
 
 
 def _seed(__class__: Any = None) -> Any:
     def seed(self: Any, a: Any = None, version: int = 2) -> Any:
-        from simkit.core.determinism.draws import intended_generator, seed_it
+        from simkit.core.determinism.draws import call_original
 
-        return seed_it(intended_generator(self), a, version, __class__)
+        return call_original(2, __class__, self, a, version)
 
     return seed
 
 
-def seed_it(generator: Any, a: Any, version: int, _: Any = None) -> None:
-    """Seed a generator."""
-    _states[2].original(generator, a, version)
-
-
-def state_of(generator: Any, _: Any = None) -> Any:
-    """Return a generator's state."""
-    return _states[0].original(generator)
-
-
-def put_state(generator: Any, state: Any, _: Any = None) -> None:
-    """Put a generator into a state."""
-    _states[1].original(generator, state)
+def call_original(place: int, _: Any, generator: Any, *arguments: Any) -> Any:
+    """Call one of the original functions of generators, on the world's for the shared one."""
+    return _states[place].original(intended_generator(generator), *arguments)
 
 
 _states: Final = (
@@ -270,11 +260,7 @@ def random_bytes() -> Redirected:
     """Return ``os.urandom``, from which `uuid`, `secrets` and `SystemRandom` draw."""
 
     def urandom(size: Any) -> Any:
-        outer_world = world_of_chance(sys._getframe(1))
-        if outer_world is None or operator.index(size) < 0:
-            return redirected.original(size)
-        world, place = outer_world
-        return world.generators[place].randbytes(operator.index(size))
+        return _drawn_bytes(size, sys._getframe(1), redirected.original)
 
     redirected = Redirected(os, "urandom", 1, urandom)
     return redirected
@@ -284,13 +270,17 @@ def getrandom(before: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``os.getrandom``."""
 
     def get(size: Any, flags: int = 0) -> Any:
-        outer_world = world_of_chance(sys._getframe(1))
-        if outer_world is None:
-            return before(size, flags)
-        world, place = outer_world
-        return world.generators[place].randbytes(operator.index(size))
+        return _drawn_bytes(size, sys._getframe(1), partial(before, flags=flags))
 
     return get
+
+
+def _drawn_bytes(size: Any, caller: FrameType, before: Callable[[Any], Any]) -> Any:
+    outer_world = world_of_chance(caller)
+    if outer_world is None or operator.index(size) < 0:
+        return before(size)
+    world, place = outer_world
+    return world.generators[place].randbytes(operator.index(size))
 
 
 def seed_of_generators(before: Callable[..., Any]) -> Callable[..., Any]:

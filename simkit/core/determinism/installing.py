@@ -49,7 +49,7 @@ class _Installation:
             self._entered += 1
             if self._entered == 1:
                 self._wall.begin()
-                self._replaced_each_turn += _replaced_clocks()
+                self._replace(self._replaced_each_turn, _clock_rows())
                 if not self._keepers:
                     self._begin()
                 elif self._modules != len(sys.modules):
@@ -102,12 +102,10 @@ class _Installation:
 
     def arrived(self, module: str) -> None:
         """Replace the functions of a module that was just imported."""
-        if module in draws.IDS or module in library_rng.USERS:
-            with self._lock:
-                if self._entered and module in draws.IDS:
-                    self._replace(self._replaced, _rows_of(module))
-                if self._entered:
-                    self._recode(module)
+        with self._lock:
+            if self._entered:
+                self._replace(self._replaced, _rows_of(module))
+                self._recode(module)
 
     def _recode(self, module: str) -> None:
         for user in library_rng.users_of(module):
@@ -135,17 +133,10 @@ def _redirected() -> tuple[Any, ...]:
     return (draws.random_bytes(), *clocks.monotonic_clocks(), *SHARED)
 
 
-def _replaced_clocks() -> list[_Replaced]:
-    """Replace the functions that time-machine replaces too, which must find its own there."""
-    if not hasattr(time, "clock_gettime"):
-        return []
-    seconds, ns = time.clock_gettime, time.clock_gettime_ns
-    time.clock_gettime = clocks.clock_gettime(seconds, lambda ns: ns / 10**9)
-    time.clock_gettime_ns = clocks.clock_gettime(ns, int)
-    return [
-        (time, "clock_gettime", seconds, time.clock_gettime),
-        (time, "clock_gettime_ns", ns, time.clock_gettime_ns),
-    ]
+def _clock_rows() -> Iterator[Row]:
+    """Yield the functions that time-machine replaces too, which must find its own there."""
+    yield time, "clock_gettime", lambda b: clocks.clock_gettime(b, lambda ns: ns / 10**9)
+    yield time, "clock_gettime_ns", lambda b: clocks.clock_gettime(b, int)
 
 
 def _rows() -> Iterator[Row]:
@@ -161,7 +152,7 @@ def _rows() -> Iterator[Row]:
 def _rows_of(module: str) -> Iterator[Row]:
     loaded = sys.modules.get(module)
     if loaded is not None:
-        for name, replacement in draws.IDS[module]:
+        for name, replacement in draws.IDS.get(module, ()):
             yield loaded, name, replacement
 
 

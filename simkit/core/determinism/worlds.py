@@ -200,11 +200,8 @@ class World:
         change it. The first session continues with the state from before the first turn.
         """
         self.generators, self.moment = _Generators(self._chance.child(name)), -1
-        if turns_before > self._turns:
-            self._turns = turns_before
-        ids_before = turns_before * IDS_OF_A_TURN
-        if ids_before > self.counter:
-            self.counter = ids_before
+        self._turns = max(self._turns, turns_before)
+        self.counter = max(self.counter, turns_before * IDS_OF_A_TURN)
         if of_session:
             if of_session not in self._of_sessions:
                 self._of_sessions[of_session] = (

@@ -357,7 +357,7 @@ class DocumentCache:
         parsed = self._texts.get((text, file))
         if parsed is None:
             nodes = _Nodes(text, file)
-            with gc_paused():
+            with gc_paused:
                 parsed = self._texts[text, file] = _parse(nodes, file)
             self._recent.append(nodes)
             while sum(len(each.text) for each in self._recent) > NODES_KEPT_MAX:

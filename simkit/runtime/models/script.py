@@ -90,7 +90,7 @@ class ScriptedLines:
         """Call the user's function for the line; it gets the messages as ``{role, content}``."""
         messages = [{"role": m.role, "content": m.content} for m in request.messages()]
         try:
-            with collected_meanwhile():
+            with collected_meanwhile:
                 function = self._function(reply.function)(messages)
         except errors.FunctionFailed as problem:
             raise errors.ScriptBroken(f"{path_text(where)}: {problem}", where) from problem

@@ -1,0 +1,70 @@
+"""Waits for a process that takes as long as the user says: piece by piece, at most a minute."""
+
+import multiprocessing
+import subprocess
+import sys
+import time
+
+
+def child(seconds):
+    return [sys.executable, "-c", f"import threading; threading.Event().wait({seconds})"]
+
+
+def looked_for(is_over):
+    """Look whether a process is over, as an application's own loop does."""
+    until = time.monotonic() + 60
+    while not is_over():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def started(seconds):
+    process = multiprocessing.get_context("fork").Process(target=really, args=(seconds,))
+    process.start()
+    return process
+
+
+def really(seconds):
+    subprocess.run(child(seconds), check=True)
+
+
+def communicated(seconds):
+    subprocess.Popen(child(seconds)).communicate(timeout=60)
+
+
+def alive(seconds):
+    process = started(seconds)
+    looked_for(lambda: not process.is_alive())
+
+
+def polled(seconds):
+    process = subprocess.Popen(child(seconds))
+    looked_for(lambda: process.poll() is not None)
+
+
+WAYS = {
+    "wait": lambda seconds: subprocess.Popen(child(seconds)).wait(60),
+    "communicate": communicated,
+    "run": lambda seconds: subprocess.run(child(seconds), timeout=60, check=True),
+    "join": lambda seconds: started(seconds).join(60),
+    "poll": polled,
+    "is_alive": alive,
+}
+
+
+def run(text):
+    way, seconds = text.split()
+    before = time.monotonic()
+    WAYS[way](float(seconds))
+    time.sleep(8)
+    return f"{time.monotonic() - before:.3f}"
+
+
+def endless(text):
+    """Give a process up that never ends: in virtual time."""
+    process = subprocess.Popen(child(600))
+    until = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < until:
+        time.sleep(0.5)
+    process.kill()
+    return f"{process.wait()}"
