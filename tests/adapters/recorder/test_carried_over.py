@@ -133,3 +133,12 @@ def test_a_long_text_is_found_among_many() -> None:
     assert run("last", "And now", "So: I am the customer 70, I am the customer 07") == [
         "I am the customer 70", "I am the customer 07",
     ]  # fmt: skip
+
+
+def test_a_value_that_is_shared_many_times_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("keeping")
+    numbers = [*range(1_000)]
+    module.LISTS = [[LONG], *[numbers] * 1_000]  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "keeping", module)
+
+    assert holder_of(LONG, NamedModules("keeping")) == "keeping.LISTS"
