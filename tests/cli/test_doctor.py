@@ -219,8 +219,11 @@ def test_a_patched_library_says_what_is_replaced(installed: dict[str, list[str]]
     rows = {name: (at, observed, replaced) for name, at, observed, replaced in clients()}
 
     assert rows["httpx"] == (
-        "1.0", "yes", "HTTPTransport.handle_request\nAsyncHTTPTransport.handle_async_request"
-    )  # fmt: skip
+        "1.0",
+        "yes",
+        "HTTPTransport.handle_request\nAsyncHTTPTransport.handle_async_request\n"
+        "httpx._transports.default.create_ssl_context",
+    )
     assert rows["http.client"][1] == "yes"
     assert rows["requests"] == ("1.0", "yes, through urllib3", "")
     assert rows["grpcio"] == (

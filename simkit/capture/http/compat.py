@@ -54,12 +54,16 @@ def target_of_thread(thread: Thread) -> Any:
 # httpx and httpx2
 
 
-def transports(module: ModuleType) -> tuple[Slot, Slot]:
-    """Return the methods with which `httpx`, or a copy of it, sends requests of all clients."""
+def transports(module: ModuleType) -> tuple[Slot, Slot, Slot]:
+    """Return what sends the requests of all clients of `httpx`, or a copy of it.
+
+    That is a method of each transport, and the function that makes their TLS contexts.
+    """
     name = module.__name__
     return (
         Library(name).slot(f"{name}:HTTPTransport.handle_request"),
         Library(name).slot(f"{name}:AsyncHTTPTransport.handle_async_request"),
+        Library(name).slot(f"{name}._transports.default:create_ssl_context"),
     )
 
 

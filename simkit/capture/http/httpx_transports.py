@@ -8,6 +8,7 @@ its client has said more elsewhere.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from types import ModuleType
@@ -95,6 +96,8 @@ class OpenResponse(HttpResponse, frozen=True, kw_only=True):
         return ((0, chunk) for chunk in self.feed.take())
 
 
+_CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
+"""The variables on which a TLS context depends."""
 _CUT: Final = "peer closed connection without sending complete message body"
 _TIMEOUT: Final = "the read operation timed out"
 
@@ -102,8 +105,12 @@ _TIMEOUT: Final = "the read operation timed out"
 def rows(library: ModuleType) -> list[Row]:
     """Return the replacements for `httpx`, or for a library of the same shape."""
     patch = _Patch(library)
-    sync, asynchronous = compat.transports(library)
-    return [(*sync, patch.sync), (*asynchronous, patch.asynchronous)]
+    sync, asynchronous, contexts = compat.transports(library)
+    return [
+        (*sync, patch.sync),
+        (*asynchronous, patch.asynchronous),
+        (*contexts, patch.loading_certificates_once),
+    ]
 
 
 class _Patch:
@@ -113,6 +120,8 @@ class _Patch:
         self.library = library
         self.loops: WeakKeyDictionary[Any, asyncio.AbstractEventLoop] = WeakKeyDictionary()
         """Transport to the event loop in which it sent last."""
+        self.contexts: dict[tuple[object, ...], Any] = {}
+        """Options and variables to the TLS context of all clients with them."""
         self.answered, self.answered_async = _streams(library)
         self.tapped, self.tapped_async = _tapped_streams(library)
 
@@ -150,6 +159,19 @@ class _Patch:
             return _observed(response, decision.tap, self.tapped_async)
 
         return handle_async_request
+
+    def loading_certificates_once(self, before: Replacement) -> Replacement:
+        """Let clients share the usual certificates, which take longer to load than a turn."""
+
+        def create_ssl_context(verify: Any = True, cert: Any = None, **options: Any) -> Any:
+            if verify is not True or cert is not None:
+                return before(verify=verify, cert=cert, **options)
+            key = (*options.items(), *map(os.environ.get, _CERTIFICATES))
+            if key not in self.contexts:
+                self.contexts[key] = before(**options)
+            return self.contexts[key]
+
+        return create_ssl_context
 
     def leave_loops_that_are_over(self, transport: Any) -> None:
         """Drop the connections of a client that outlived its event loop.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import permutations
 from typing import Final
 
 from simkit.checks.findings import Hit
@@ -13,7 +14,7 @@ from simkit.core.messages import Message, as_json
 from simkit.core.text import short
 from simkit.language.recognition import Sought
 from simkit.trace import events as e
-from simkit.trace.views import CallView, ContextView, ShownPart, StreamView, TurnView, View
+from simkit.trace.views import ContextView, ShownPart, StreamView, TurnView, View
 
 Pair = tuple[str, str, str, str]
 """The two messages, each by id (empty if it was made) and section."""
@@ -70,6 +71,13 @@ class _StreamState:
             return first
         return place
 
+    def pairs_with(self, by_key: MessagesByKey, part: ShownPart) -> Iterable[Pair]:
+        """Yield the pairs of settled messages and of the context's other ones."""
+        for message, section in () if self.texts.keys().isdisjoint(by_key) else by_key.values():
+            twin = self.twin(message)
+            if twin >= part.lo:
+                yield self.stream.entries[twin].id, part.section, message.id, section
+
 
 class _ReadStreams(dict[str, _StreamState]):
     """The streams of contexts as far as they were read, by their ids."""
@@ -79,8 +87,17 @@ class _ReadStreams(dict[str, _StreamState]):
         stream = self.get(part.stream.id)
         if stream is None or stream.stream is not part.stream:
             stream = self[part.stream.id] = _StreamState(part.stream)
-        if stream.read < part.hi:
-            _settle(part, stream, pairs)
+        entries = part.stream.entries
+        for place in range(stream.read, part.hi):
+            message = entries[place]
+            if message.content not in stream.texts:
+                stream.texts[message.content] = place
+                continue
+            twin = stream.twin(message)
+            if twin >= part.lo:
+                pairs.append((entries[twin].id, part.section, message.id, part.section))
+            stream.keys[_key_of(message)] = place
+        stream.read = max(stream.read, part.hi)
         return stream
 
     def cross(self, shown_parts: Sequence[ShownPart], pairs: list[Pair]) -> None:
@@ -91,10 +108,9 @@ class _ReadStreams(dict[str, _StreamState]):
             for place in range(stream_state.ids_read, part.hi):
                 stream_state.ids[entries[place].id] = place
             stream_state.ids_read = part.hi
-        for part in shown_parts:
-            for other in shown_parts:
-                if other.stream is not part.stream:
-                    self._cross_one(part, other, pairs)
+        for part, other in permutations(shown_parts, 2):
+            if other.stream is not part.stream:
+                self._cross_one(part, other, pairs)
 
     def _cross_one(self, part: ShownPart, second: ShownPart, pairs: list[Pair]) -> None:
         stream_state, against = self[part.stream.id], self[second.stream.id]
@@ -106,11 +122,9 @@ class _ReadStreams(dict[str, _StreamState]):
             if twin < 0:
                 twin = against.twin(message)
             if twin >= max(second.lo, 0):
-                first, two = (
-                    (message.id, part.section),
-                    (second.stream.entries[twin].id, second.section),
-                )
-                pairs.append((*first, *two) if first <= two else (*two, *first))
+                other = second.stream.entries[twin].id, second.section
+                first, two = sorted([(message.id, part.section), other])
+                pairs.append((*first, *two))
         stream_state.crossed[second.stream.id] = part.hi
 
 
@@ -131,8 +145,7 @@ def duplicate_message(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     pairs = _pairs_in(view.calls[event.call].context, facts.notes_of(_ReadStreams), event)
     if not pairs:
         return
-    current = view.turns[-1].message
-    current_id = current.id if current is not None else ""
+    current_id = getattr(view.turns[-1].message, "id", "")
     fresh: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
         first, in_one, two, in_two = pair
@@ -141,8 +154,13 @@ def duplicate_message(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
             fresh.setdefault((in_one, in_two), []).append(pair)
     call = view.calls[event.call]
     pasts, agent_session = facts.notes_of(_Pasts), (event.session, event.agent)
-    if fresh and agent_session not in pasts:
-        yield from _whole_past(pasts, agent_session, call, facts, fresh)
+    if fresh and agent_session not in pasts and pasts.decide(agent_session, call.context, view):
+        pairs = [pair for group in fresh.values() for pair in group]
+        problem = (
+            f"agent {call.agent!r} is sent all of the earlier turns again in turn {call.turn}: "
+            f"{_named(pairs)}"
+        )
+        yield Hit.at("CTX-07", call, problem, ids=[[first, two] for first, _, two, _ in pairs])
     if pasts.get(agent_session):
         return
     for sections, names in fresh.items():
@@ -151,49 +169,29 @@ def duplicate_message(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         yield Hit.at("CTX-07", call, problem, is_warning=True, ids=ids, sections=list(sections))
 
 
-def _whole_past(
-    pasts: _Pasts,
-    agent_session: tuple[str, str],
-    call: CallView,
-    facts: Facts,
-    fresh: Mapping[tuple[str, str], Sequence[Pair]],
-) -> Iterable[Hit]:
-    """Decide whether a call of an agent has the whole past twice, and yield the hit."""
-    is_twice = _is_whole_past_twice(call.context, facts.view)
-    if is_twice is not None:
-        pasts[agent_session] = is_twice
-    if is_twice:
-        pairs = [pair for group in fresh.values() for pair in group]
-        problem = (
-            f"agent {call.agent!r} is sent all of the earlier turns again in turn {call.turn}: "
-            f"{_named(pairs)}"
-        )
-        yield Hit.at("CTX-07", call, problem, ids=[[first, two] for first, _, two, _ in pairs])
-
-
 class _Pasts(dict[tuple[str, str], bool]):
     """Whether an agent of a session is sent the whole past twice, once it is sent any of it.
 
     This is decided once, since a look at all messages in every turn would grow with its square.
     """
 
+    def decide(self, agent_session: tuple[str, str], context: ContextView, view: View) -> bool:
+        """Decide whether each message of earlier turns comes twice, of the user and of an agent.
 
-def _is_whole_past_twice(context: ContextView, view: View) -> bool | None:
-    """Return whether each message of earlier turns comes twice, of the user and of an agent.
-
-    Words that came several times must come twice as often. None if there is no past.
-    """
-    turn = view.turns[-1]
-    past = Counter(
-        (message.role, message.content)
-        for message in context.messages
-        if message.role != "system" and message.content and 0 < message.turn < turn.number
-    )
-    if not past:
-        return None
-    times = Counter(_words_before(turn, view))
-    is_twice = all(count >= 2 * max(1, times[words]) for words, count in past.items())
-    return {"user", "assistant"} <= {role for role, _ in past} and is_twice
+        Words that came several times must come twice as often.
+        """
+        turn = view.turns[-1]
+        past = Counter(
+            (message.role, message.content)
+            for message in context.messages
+            if message.role != "system" and message.content and 0 < message.turn < turn.number
+        )
+        if not past:
+            return False
+        times = Counter(_words_before(turn, view))
+        is_twice = all(count >= 2 * max(1, times[words]) for words, count in past.items())
+        self[agent_session] = {"user", "assistant"} <= {role for role, _ in past} and is_twice
+        return self[agent_session]
 
 
 def _words_before(turn: TurnView, view: View) -> Iterable[tuple[str, str]]:
@@ -228,27 +226,8 @@ def _pairs_in(context: ContextView, streams: _ReadStreams, event: e.ContextBuilt
         if several:
             streams.cross(shown_parts, pairs)
     for part in shown_parts:
-        stream = streams.settle(part, pairs)
-        if not stream.texts.keys().isdisjoint(by_key):
-            _against_settled(by_key, part, stream, pairs)
+        pairs += streams.settle(part, pairs).pairs_with(by_key, part)
     return pairs
-
-
-def _settle(part: ShownPart, stream_state: _StreamState, pairs: list[Pair]) -> None:
-    """Read the new messages of the settled part, and find their pairs."""
-    hi = part.hi
-    texts, entries = stream_state.texts, part.stream.entries
-    for place in range(stream_state.read, hi):
-        message = entries[place]
-        content = message.content
-        if content not in texts:
-            texts[content] = place
-            continue
-        twin = stream_state.twin(message)
-        if twin >= part.lo:
-            pairs.append((entries[twin].id, part.section, message.id, part.section))
-        stream_state.keys[_key_of(message)] = place
-    stream_state.read = hi
 
 
 def _named(pairs: Sequence[Pair]) -> str:
@@ -296,16 +275,6 @@ def _join_tail(by_key: MessagesByKey, part: ShownPart, pairs: list[Pair], severa
                 continue
             by_key[(message.id,)] = message, section
         _join(by_key, message, section, pairs)
-
-
-def _against_settled(
-    by_key: MessagesByKey, part: ShownPart, stream_state: _StreamState, pairs: list[Pair]
-) -> None:
-    """Find messages of earlier turns that equal one of this context's other messages."""
-    for message, section in by_key.values():
-        twin = stream_state.twin(message)
-        if twin >= part.lo:
-            pairs.append((part.stream.entries[twin].id, part.section, message.id, section))
 
 
 _NUMBERED: Final = re.compile(r"^\s*(?:[-*•]|\d+[.):])?\s*")

@@ -200,7 +200,8 @@ def project_folders(start: Path) -> Iterator[Path]:
     """Yield a folder and those above it in the same project, the nearest first."""
     folders = [start, *start.parents[:_UP_MAX]]
     tops = (index for index, folder in enumerate(folders) if holds_root_file(folder))
-    yield from folders[: next(tops, _UP_WITHOUT_ROOT) + 1]
+    yield start  # Mostly it is this one, and then no file is looked for.
+    yield from folders[1 : next(tops, _UP_WITHOUT_ROOT) + 1]
 
 
 def holds_root_file(folder: Path) -> bool:

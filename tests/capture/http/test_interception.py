@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import anthropic
+import certifi
 import httpx
 import httpx2
 import openai
@@ -546,8 +549,14 @@ def test_what_is_patched_is_told() -> None:
 
     assert set(before.values()) == {""}
     assert during == {
-        "httpx2": "HTTPTransport.handle_request, AsyncHTTPTransport.handle_async_request",
-        "httpx": "HTTPTransport.handle_request, AsyncHTTPTransport.handle_async_request",
+        "httpx2": (
+            "HTTPTransport.handle_request, AsyncHTTPTransport.handle_async_request, "
+            "httpx2._transports.default.create_ssl_context"
+        ),
+        "httpx": (
+            "HTTPTransport.handle_request, AsyncHTTPTransport.handle_async_request, "
+            "httpx._transports.default.create_ssl_context"
+        ),
         "aiohttp": "BaseConnector.connect",
         "urllib3": "HTTPConnection.connect, HTTPSConnection.connect",
         "http.client": (
@@ -555,6 +564,36 @@ def test_what_is_patched_is_told() -> None:
         ),
     }
     assert versions["httpx2"] == httpx2.__version__
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+def test_usual_certificates_are_loaded_once_for_all_clients(
+    library: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They take longer than a turn, and each conversation may make its clients anew."""
+    loads: list[Any] = []
+    load = ssl.SSLContext.load_verify_locations
+
+    def noted(context: Any, *args: Any, **options: Any) -> None:
+        loads.append(context)
+        load(context, *args, **options)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", noted)
+    with intercepting():
+        library.Client().close()
+        loads.clear()
+        for client in (library.Client, library.AsyncClient, library.Client):
+            client()
+        assert loads == []
+        library.HTTPTransport(verify=library.create_ssl_context())
+        assert len(loads) == 1  # A context of the user's own is the user's.
+        certificates = tmp_path / "certificates.pem"
+        certificates.write_text(Path(certifi.where()).read_text("utf-8"), "utf-8")
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificates))
+        library.Client()
+        assert len(loads) == 2
+    library.Client()
+    assert len(loads) == 3
 
 
 def test_nested_interceptions_are_undone_by_the_last() -> None:
