@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,8 @@ TABLES = {
     "research-assistant.md": ("research_assistant", range(175, 214)),
     "handoff-pattern.md": ("handoff_pattern", range(214, 267)),
 }
+WHOLE = "whole.scenario.yaml"
+"""It claims all of each pipeline, so that it is named after files that are about a rule."""
 IMPROVEMENTS = "improvements.scenario.yaml"
 ENHANCEMENTS = "enhancements.scenario.yaml"
 
@@ -119,6 +122,12 @@ def claims_of(table: str, row: Row) -> set[tuple[str, str]]:
     return {(mutation.scenario, red) for mutation in own for red in mutation.red}
 
 
+def files_of(table: str, row: Row) -> list[str]:
+    """The two files of scenarios that have the most claims that assert a rule."""
+    counts = Counter(scenario.partition("::")[0] for scenario, _ in claims_of(table, row))
+    return sorted(counts, key=lambda file: (file == WHOLE, -counts[file], file))[:2]
+
+
 @pytest.mark.parametrize("table", TABLES)
 def test_every_claim_that_asserts_a_rule_is_written_in_an_existing_scenario(table: str) -> None:
     folder, _ = TABLES[table]
@@ -131,13 +140,12 @@ def test_every_claim_that_asserts_a_rule_is_written_in_an_existing_scenario(tabl
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_row_links_the_files_in_which_its_mutations_turn_claims_red(table: str) -> None:
+def test_a_row_links_the_files_in_which_its_mutations_turn_most_claims_red(table: str) -> None:
     folder, _ = TABLES[table]
 
     for row in page(table):
-        files = {scenario.partition("::")[0] for scenario, _ in claims_of(table, row)}
-        links = {f"../../../scenarios/{folder}/{file}" for file in files}
-        assert set(row.links) == links, f"rule {row.number}"
+        links = [f"../../../scenarios/{folder}/{file}" for file in files_of(table, row)]
+        assert list(row.links) == links, f"rule {row.number}"
 
 
 @pytest.mark.parametrize("table", TABLES)
