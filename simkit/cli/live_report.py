@@ -135,7 +135,7 @@ def report_lines(report: LiveReport) -> Iterator[str]:
 def _scenario_lines(scenario: ScenarioRuns, k: int) -> Iterator[str]:
     yield scenario.id
     rows = [_cells(label, rate, k) for label, rate in scenario.rates()]
-    heads = ["claim", "held", "rate", "95 % interval", f"pass@{k}", f"pass^{k}"]
+    heads = ["claim", "passed", "rate", "95 % interval", f"pass@{k}", f"pass^{k}"]
     align = ("left", "right", "right", "right", "right", "right")
     for line in tabulate(rows, heads, disable_numparse=True, colalign=align).splitlines():
         yield f"  {line}".rstrip()
