@@ -309,10 +309,11 @@ class CodeDriver:
 
     def _problem_text(self, problem: errors.PipelineError) -> str:
         """Return an error's message; frameworks do not say what was wrong with a handoff."""
-        is_codes = isinstance(problem, (errors.FrameworkFailed, errors.FunctionFailed))
-        misfit = self._answers.misfit if is_codes else ""
-        ends = self._servers.ends if is_codes else ()
-        return "\n".join((*ends, str(problem), *([misfit] if misfit else ())))
+        text = str(problem)
+        if not isinstance(problem, (errors.FrameworkFailed, errors.FunctionFailed)):
+            return text
+        lines = (*self._servers.causes(text), text, self._answers.misfit)
+        return "\n".join(filter(None, lines))
 
     def check_rules(self) -> None:
         """Raise ScriptMisfit for parts of the scenario about the code that the run did not use."""

@@ -35,6 +35,7 @@ from simkit.adapters.tool_use import ToolUse
 from simkit.core import errors
 from simkit.core.compat import GROUP, unfit
 from simkit.core.messages import JsonValue
+from simkit.core.stopping import halting_at
 from simkit.language.yaml import SourcePath
 from simkit.runtime.ports import UserTurn
 from simkit.runtime.sessions import Gifts
@@ -177,11 +178,8 @@ class AdapterContext:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Let one thread write; raise RunHalted after an error by which the run cannot continue."""
-        with self.recorder.lock:
-            try:
-                yield
-            except errors.SimkitError as problem:
-                raise self.halt(problem) from problem
+        with self.recorder.lock, halting_at(self.halt):
+            yield
 
     async def carry_out(
         self,

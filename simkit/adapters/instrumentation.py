@@ -39,6 +39,7 @@ from simkit.adapters.recorder.sessions import Run
 from simkit.capture.http.installing import Installation, Keeper
 from simkit.capture.http.places import is_library
 from simkit.core.errors import PipelineError, Unsupported
+from simkit.core.stopping import halting_at
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import AgentRule
 from simkit.trace.events import PipelineFacts
@@ -256,10 +257,8 @@ class Instrumented:
             with suppress(ImportError):  # An older version, or another package of the same name.
                 import_module(name)
         before = {*self._instrumentations}
-        try:
+        with halting_at(self._adapter_context.halt, (Unsupported,)):
             self._find()
-        except Unsupported as problem:
-            raise self._adapter_context.halt(problem) from problem
         with self._keeper.keeping():
             for name, instrumentation in self._instrumentations.items():
                 if name not in before:

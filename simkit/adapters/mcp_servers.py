@@ -20,7 +20,7 @@ from simkit.adapters.model_calls import GatedTraffic
 from simkit.adapters.server_questions import ServerQuestions
 from simkit.adapters.tool_use import ServedCall, ToolUse
 from simkit.capture.http.request_router import ChunkRecorder, Forward
-from simkit.capture.http.stdio_servers import Observed
+from simkit.capture.http.stdio_servers import Answering, Observed
 from simkit.core.errors import CassetteMissed, FunctionFailed, RunHalted
 from simkit.core.messages import JsonValue
 from simkit.language.json_schema import place_text, schema_errors
@@ -98,11 +98,10 @@ class Dialogues:
             return [*messages, mcp.failure(message, str(halted.cause))]
 
 
-class ServerSession:
+class ServerSession(Answering):
     """One client's connection to a server; over HTTP, one request."""
 
-    is_real = is_asked = has_session = lasts = False
-    fails = ""
+    has_session = lasts = False
 
     def __init__(self, name: str, questions: ServerQuestions) -> None:
         self._name, self._talk = name, questions
@@ -118,9 +117,6 @@ class ServerSession:
         """Return the lines of `answer`."""
         raise NotImplementedError
 
-    def outlast(self, say: Callable[[bytes], None]) -> None:
-        """Let clients wait for what is never answered, as long as anything goes on."""
-
     def observe(self, line: bytes) -> Observed:
         """Observe a line of the real server."""
         self._talk.hear(self._name, line, is_servers=True)
@@ -129,9 +125,6 @@ class ServerSession:
     def follow(self, line: bytes) -> Observed:
         """Return the consequences of a line of the real server."""
         return Observed()
-
-    def end(self, how: str, last: str) -> None:
-        """Observe how the real server has ended, and the last lines of its errors."""
 
 
 class DeclaredServer(ServerSession):
@@ -239,7 +232,7 @@ class DeclaredServer(ServerSession):
         return lambda given: self._finished(call, given)
 
     def _finished(self, call: ServedCall, given: mcp.ToolOutcome | None) -> mcp.ToolOutcome:
-        if given is not None and (given.error or not call.is_scripted):
+        if given is not None and (given.error or not call.result_name):
             self._use.end_for_server(call, given.result, given.error)
             return given
         reply = self._use.scripted_for_server(call)
@@ -304,7 +297,7 @@ class ForeignSession(ServerSession):
         self._has_begun = False
 
     @property
-    def is_asked(self) -> bool:  # type: ignore[override]
+    def is_asked(self) -> bool:
         """Whether the real server owes an answer."""
         return any(each.question is None for each in self._open.values())
 
@@ -347,7 +340,7 @@ class ForeignSession(ServerSession):
             params = message.get("params") or {}
             args = params.get("arguments") or {}
             call = server.use.begin_for_server(server.name, str(params.get("name")), args)
-            if call.is_scripted:
+            if call.result_name:
                 return _lines([self._scripted(message, call)])
         if server.traffic is not None:
             try:

@@ -29,7 +29,7 @@ from simkit.capture.http.request_router import Decision, Later, Pauses
 from simkit.core import errors
 from simkit.core import messages as m
 from simkit.core.branches import current_branch
-from simkit.core.stopping import halting
+from simkit.core.stopping import halting, halting_at
 from simkit.providers.attachments import Chains
 from simkit.providers.body_reader import MessageCache
 from simkit.providers.failures import BROKEN_OFF, is_clients_own_attempt, patience_ms
@@ -376,10 +376,8 @@ class ModelInterceptor:
         with self.lock:
             if self.halted is not None:
                 raise halting(self.halted)
-            try:
+            with halting_at(self.halt):
                 return work()
-            except errors.SimkitError as problem:
-                raise self.halt(problem) from problem
 
     def halt(self, problem: errors.SimkitError) -> errors.RunHalted | errors.SimkitError:
         """Record why the run cannot continue; return the exception for the pipeline's code."""
@@ -409,10 +407,8 @@ class ModelInterceptor:
             cut = self._plan.due_at_tool(start, at)
             if cut is None:
                 return False
-            try:
+            with halting_at(self.halt):
                 return self._end_turn(cut)
-            except errors.SimkitError as problem:
-                raise self.halt(problem) from problem
 
     async def settle(self) -> None:
         """Let this task wait until everything that is cancelled has ended; it may be itself."""

@@ -10,6 +10,7 @@ from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.core.errors import ScriptBroken, ScriptMisfit, ToolMissing
 from simkit.core.messages import JsonValue, Message
+from simkit.core.stopping import halting_at
 from simkit.language.json_schema import place_text, schema_errors
 from simkit.providers import mcp
 from simkit.runtime.ports import Tools
@@ -66,15 +67,13 @@ class ServerQuestions:
         with self._gate.lock:
             if message.get("method") != mcp.ELICIT or not self._tools.has_result_for(name):
                 return None
-            try:
+            with halting_at(self._gate.halt, (ToolMissing, ScriptBroken)):
                 answer = self._tools.call("", name, params)
                 schema = {} if answer.result in _REFUSALS else params.get("requestedSchema")
                 for path, problem in schema_errors(schema or {}, answer.result):
                     where = place_text(path).lstrip(".") or "the answer"
                     text = f"server `{server}` asks for another answer: {where}: {problem}"
                     raise ScriptMisfit(text, answer.path)
-            except (ToolMissing, ScriptBroken) as problem:
-                raise self._gate.halt(problem) from problem
         consent = {"action": "accept", "content": answer.result}
         body = {"result": {"action": answer.result} if answer.result in _REFUSALS else consent}
         self._response(server, self._request(server, mcp.ELICIT, params), body)

@@ -36,12 +36,12 @@ from simkit.core.errors import ScriptBroken, ScriptMisfit, SimkitError
 from simkit.core.messages import JsonValue
 from simkit.core.text import short
 from simkit.language.matching import Matcher, compile_matcher
+from simkit.language.recognition import whole_places
 from simkit.providers import a2a, mcp, sse
 from simkit.providers.http import Headers, HttpRequest, HttpResponse, NoResponse, header
 from simkit.providers.values import JSON
 from simkit.spec.scenario.servers import (
     DECLARED,
-    REAL,
     RECORDED,
     HttpAnswer,
     McpServer,
@@ -237,6 +237,8 @@ class ScriptedServers:
         traffic, self._use = others if isinstance(others, GatedTraffic) else None, use
         self.ends: dict[str, None] = {}
         """How servers have ended before their time."""
+        if traffic is None:
+            _refuse_recorded(servers)
         self._matchers = {name: _matcher_of(name, server) for name, server in servers.items()}
         self._mcp = {
             name: self._mcp_server(name, server.mcp, use, traffic)
@@ -254,9 +256,6 @@ class ScriptedServers:
             if server.a2a is not None
         }
         """Remote agent to its declaration and its tasks."""
-        for name, (agent, _) in self._remote.items():
-            if agent.source == RECORDED and traffic is None:
-                raise _without_cassette(name)
         self._folder = folder
         self._requests: Counter[str] = Counter()
         """Route to the number of its requests."""
@@ -278,11 +277,7 @@ class ScriptedServers:
 
         if server.source == DECLARED:
             return DeclaredServer(name, server, use, ended)
-        if server.source == REAL:
-            return ForeignServer(name, use, None, ended)
-        if traffic is None:
-            raise _without_cassette(name)
-        return ForeignServer(name, use, traffic, ended)
+        return ForeignServer(name, use, traffic if server.source == RECORDED else None, ended)
 
     @contextmanager
     def serving(self, requests: OtherRequests, turns: ThreadTurns) -> Iterator[None]:
@@ -299,6 +294,15 @@ class ScriptedServers:
 
     def _are_busy(self) -> bool:
         return any(each.is_asked for each in self._over_http.values()) or self._stdio.are_busy()
+
+    def causes(self, problem: str) -> list[str]:
+        """Return how servers have ended, and which share a name of which a problem speaks."""
+        shared = [
+            f"{' and '.join(f'server `{each}`' for each in servers)} have a tool `{tool}`"
+            for tool, servers in self._use.served.items()
+            if len(servers) > 1 and [*whole_places(problem, tool)]
+        ]
+        return [*self.ends, *shared]
 
     def caused(self, problem: SimkitError) -> SimkitError:
         """Return an error of the script; where a server has ended, that is its cause."""
@@ -397,12 +401,14 @@ def _response(answer: HttpAnswer, pauses: Pauses) -> Decision | Later:
     return Later(pauses, wait_ms, lambda: response) if wait_ms else response
 
 
-def _without_cassette(name: str) -> ScriptMisfit:
-    return ScriptMisfit(
-        f"server `{name}` is recorded, and the scenario has no `cassette`.\n"
-        "Name one: `cassette: NAME`; `simkit record` fills it from the real server.",
-        ("servers", name),
-    )
+def _refuse_recorded(servers: Mapping[str, Server]) -> None:
+    for name, server in servers.items():
+        if getattr(server.mcp or server.a2a, "source", "") == RECORDED:
+            raise ScriptMisfit(
+                f"server `{name}` is recorded, and the scenario has no `cassette`.\n"
+                "Name one: `cassette: NAME`; `simkit record` fills it from the real server.",
+                ("servers", name),
+            )
 
 
 def _matcher_of(name: str, server: Server) -> Matcher:

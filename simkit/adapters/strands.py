@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final
@@ -99,8 +99,6 @@ class StrandsInstrument(api.Instrumentation):
 instrumentation = StrandsInstrument
 
 
-def _rows() -> Iterator[api.Row]:
-    yield _listeners.wrap(HookRegistry, "invoke_callbacks_async", "hook")
-
-
-_installation: Final = api.Installation(_rows)
+_installation: Final = api.Installation(
+    lambda: [_listeners.wrap(HookRegistry, "invoke_callbacks_async", "hook")]
+)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from simkit.capture.http.request_router import Pauses
 from simkit.core.context_values import Inside
 from simkit.core.errors import ScriptBroken, SimkitError, ToolMissing
 from simkit.core.messages import JsonValue
+from simkit.core.stopping import halting_at
 from simkit.core.text import exception_text, short
 from simkit.language.json_schema.coercion import is_same
 from simkit.language.paths import as_text
@@ -86,11 +88,6 @@ class ServedCall(NamedTuple):
     result_name: str
     """The name under which the scenario has a result; empty if it has none."""
 
-    @property
-    def is_scripted(self) -> bool:
-        """Return whether the scenario has a result."""
-        return bool(self.result_name)
-
 
 class _Execution(NamedTuple):
     """A call of a tool that is executed."""
@@ -105,6 +102,10 @@ class _Execution(NamedTuple):
 def _is_within(outer: _Carried | None, tool: str) -> bool:
     """Return whether a call of a tool's function is the one that a framework executes."""
     return outer is not None and outer.tool == tool and not outer.has_arrived
+
+
+async def _awaited(result: Any) -> Any:
+    return await result if inspect.isawaitable(result) else result
 
 
 class ToolUse:
@@ -122,9 +123,9 @@ class ToolUse:
         self._waits_as = waits_as
         self.reached: set[str] = set()
         """The called tools."""
-        self.served: dict[str, list[str]] = {}
+        self.served: dict[str, dict[str, None]] = {}
         """Tool to the servers that have it, as far as known; they answer at the wire."""
-        recorder.server_of = self._server_of
+        recorder.servers_of = self._servers_of
         self.serves_others = False
         """Whether a server may list further tools."""
         self.questions = ServerQuestions(recorder, gate, tools)
@@ -165,8 +166,7 @@ class ToolUse:
         pauses = self.waits_as(tool)
         if pauses is not None:
             await pauses.sleep_in_loop(0.0)
-        result = self._used(tool, args, real, request, returns, in_loop=True)
-        return await result if inspect.isawaitable(result) else result
+        return await _awaited(self._used(tool, args, real, request, returns, in_loop=True))
 
     def waits_as(self, tool: str) -> Pauses | None:
         """Return the way in which a call of a tool waits until it is chosen, if it does.
@@ -202,8 +202,7 @@ class ToolUse:
     async def _settled(self, go_on: Callable[[], Any]) -> Any:
         """Go on with a call that its cancellation does not reach."""
         await self._gate.settle()
-        result = go_on()
-        return await result if inspect.isawaitable(result) else result
+        return await _awaited(go_on())
 
     def _end(self, call: _Execution, finish: Callable[[], Any]) -> Any:
         """Finish a call, unless the turn ends here; a task that is cancelled waits for that."""
@@ -217,20 +216,16 @@ class ToolUse:
 
     def serve(self, tool: str, server: str) -> None:
         """Note that a server has a tool."""
-        servers = self.served.setdefault(tool, [])
-        if server not in servers:
-            servers.append(server)
+        self.served.setdefault(tool, {})[server] = None
 
-    def _server_of(self, tool: str) -> str:
-        """Return the server that has an offered tool; empty if none, or nothing says which."""
-        named = {
-            server
-            for each, servers in self.served.items()
-            if is_named(tool, each)
-            for server in servers
-        }
-        prefixed = [server for server in named if tool.find(server) >= 0]
-        return next(iter(named if len(named) == 1 else prefixed), "")
+    def _servers_of(self, tool: str) -> tuple[str, ...]:
+        """Return the servers that have an offered tool: one, if its name says which."""
+        if tool in self.served:
+            return tuple(self.served[tool])
+        lists = (servers for each, servers in self.served.items() if is_named(tool, each))
+        named = {*chain.from_iterable(lists)}
+        prefixed = [server for server in named if server in tool]
+        return tuple(named if len(named) == 1 else prefixed[:1])
 
     def begin_for_server(self, server: str, tool: str, args: JsonValue) -> ServedCall:
         """Begin a call that has reached a server.
@@ -261,14 +256,12 @@ class ToolUse:
         """Return the scripted answer of a server's tool, and end its call."""
         recorder = self.recorder
         with self._gate.lock:
-            try:
+            with halting_at(self.halt, (ToolMissing, ScriptBroken)):
                 if not call.result_name:
                     server = call.request.server
                     prefix = f"{server}/" if len(self.served[call.tool]) > 1 else ""
                     raise _no_result(server, prefix + call.tool, call.args, recorder.turn)
                 answer = self._tools.call(call.request.agent, call.result_name, call.args)
-            except (ToolMissing, ScriptBroken) as problem:
-                raise self._gate.halt(problem) from problem
             recorder.clock.advance_to(recorder.clock.now + answer.latency_ms)
             self.end_overdue()
             self.end_for_server(call, answer.result, answer.error or "")
@@ -337,15 +330,12 @@ class ToolUse:
     ) -> tuple[ToolReply, Any]:
         """Return the scenario's answer, and its result as the code expects it."""
         request = call.request
-        with self._gate.lock:
-            try:
-                answer = self._tools.call(request.agent, request.call.name, args)
-                refuse_unwrapped(request.call.name, answer, returns)
-                result = answer.result
-                if is_stand_in:  # Frameworks take plain results, code what its function returns.
-                    result = as_returned(request.call.name, answer, returns)
-            except (ToolMissing, ScriptBroken) as problem:
-                raise self._gate.halt(problem) from problem
+        with self._gate.lock, halting_at(self.halt, (ToolMissing, ScriptBroken)):
+            answer = self._tools.call(request.agent, request.call.name, args)
+            refuse_unwrapped(request.call.name, answer, returns)
+            result = answer.result
+            if is_stand_in:  # Frameworks take plain results, code what its function returns.
+                result = as_returned(request.call.name, answer, returns)
         return answer, result
 
     def _after_latency(self, call: _Execution, answer: ToolReply, result: Any) -> Any:
@@ -365,8 +355,7 @@ class ToolUse:
 
         async def finish_later() -> Any:
             await pauses.sleep_in_loop(seconds)
-            ended = self._end(call, finish)
-            return await ended if inspect.isawaitable(ended) else ended
+            return await _awaited(self._end(call, finish))
 
         if seconds and call.in_loop:
             return finish_later()
@@ -379,10 +368,8 @@ class ToolUse:
         others = self._others
         if others is None or not others.records(request.call.name):
             return real()
-        try:
+        with halting_at(self.halt):
             return others.carried_out(request, self.recorder, real)
-        except SimkitError as problem:
-            raise self._gate.halt(problem) from problem
 
     def _observed(self, call: _Execution, real: Callable[[], Any]) -> Any:
         """Return a result that is recorded as soon as it is complete."""

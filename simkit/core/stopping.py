@@ -148,6 +148,18 @@ def is_copy_of_run() -> bool:
     return _Place.is_copy_of_run
 
 
+@contextmanager
+def halting_at(
+    halt: Callable[[SimkitError], BaseException],
+    kinds: tuple[type[SimkitError], ...] = (SimkitError,),
+) -> Iterator[None]:
+    """End the run with an error of these kinds; ``halt`` returns what is raised."""
+    try:
+        yield
+    except kinds as problem:
+        raise halt(problem) from problem
+
+
 def halting(problem: SimkitError) -> RunHalted | SimkitError:
     """Return what stops the user's code: in a copy of the process, which has no run, an Exception.
 

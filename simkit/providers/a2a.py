@@ -84,10 +84,7 @@ def card_for(request: HttpRequest, name: str, given: Mapping[str, JsonValue]) ->
         "url": url,
         "protocolVersion": "0.3.0",
         "preferredTransport": "JSONRPC",
-        "supportedInterfaces": [
-            {**interface, "protocolVersion": "1.0"},
-            {**interface, "protocolVersion": "0.3"},
-        ],
+        "supportedInterfaces": [{**interface, "protocolVersion": each} for each in ("1.0", "0.3")],
         "capabilities": {"streaming": True},
         "defaultInputModes": ["text/plain"],
         "defaultOutputModes": ["text/plain"],
@@ -129,25 +126,23 @@ class Exchange:
             variables={},
             keys=(),
             speaks=lambda request: False,  # Nothing in an address tells; a scenario's server does.
-            parse_request=lambda request: self.parse(),
+            parse_request=self.parse,
             served=self.serve,
             failed=self.fail,
-            parse_response=lambda response, request: self.parse_response(response),
+            parse_response=self.parse_response,
         )
 
     # Requests to the agent
 
-    def parse(self) -> ParsedRequest:
+    def parse(self, request: HttpRequest) -> ParsedRequest:
         """Return what the agent is sent; raise WireInvalid."""
         message = self._params.get("message")
         if not isinstance(message, Mapping) or not isinstance(message.get("parts"), list):
             raise WireInvalid("is no message with parts", "params.message")
         content, data = _content(message["parts"])
-        configuration = self._params.get("configuration")
-        settings = {
-            **{key: message[key] for key in ("contextId", "taskId") if message.get(key)},
-            **({"configuration": configuration} if configuration else {}),
-        }
+        given = {**message, "configuration": self._params.get("configuration")}
+        known = ("contextId", "taskId", "configuration")
+        settings = {key: given[key] for key in known if given.get(key)}
         return ParsedRequest(
             NAME,
             "",
@@ -234,11 +229,9 @@ class Exchange:
         return {**known, **artifacts, **kind}
 
     def _status(self, task: Task) -> JsonValue:
-        name = task.state.upper().replace("-", "_")
-        status: dict[str, JsonValue] = {
-            "state": task.state if self._is_old else f"TASK_STATE_{name}"
-        }
-        return {**status, "message": task.message} if task.message is not None else status
+        name = f"TASK_STATE_{task.state.upper().replace('-', '_')}"
+        message = {"message": task.message} if task.message is not None else {}
+        return {"state": task.state if self._is_old else name, **message}
 
     def _wrapped(self, key: str, value: Any, kind: str = "") -> JsonValue:
         """Return a result; in 0.3 its kind stands inside, in 1.0 around it."""
@@ -246,10 +239,10 @@ class Exchange:
             return {key: value}
         return {**value, "kind": kind} if kind else value
 
-    def _results(self, results: Sequence[JsonValue], is_streamed: bool) -> HttpResponse:
-        bodies = [
-            {"jsonrpc": "2.0", "id": self._body.get("id"), "result": each} for each in results
-        ]
+    def _results(
+        self, results: Sequence[JsonValue], is_streamed: bool, key: str = "result"
+    ) -> HttpResponse:
+        bodies = [{"jsonrpc": "2.0", "id": self._body.get("id"), key: each} for each in results]
         if not is_streamed:
             return HttpResponse(200, JSON, (json_bytes(bodies[0]),))
         kind = (("content-type", sse.CONTENT_TYPE),)
@@ -275,16 +268,11 @@ class Exchange:
         )
 
     def _error(self, kind: str, message: str, *, is_streamed: bool = False) -> HttpResponse:
-        error = {"code": CODES[kind], "message": message}
-        body = {"jsonrpc": "2.0", "id": self._body.get("id"), "error": error}
-        if is_streamed:
-            kind_header = (("content-type", sse.CONTENT_TYPE),)
-            return HttpResponse(200, kind_header, (sse.frame(body),))
-        return HttpResponse(200, JSON, (json_bytes(body),))
+        return self._results([{"code": CODES[kind], "message": message}], is_streamed, "error")
 
     # Answers of a real agent
 
-    def parse_response(self, response: HttpResponse) -> ParsedResponse:
+    def parse_response(self, response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
         """Parse an answer of a remote agent, streamed or not; raise WireInvalid."""
         if sse.is_stream(response):
             bodies = [record_of(data, "events") for _, data in sse.events(response.body)]

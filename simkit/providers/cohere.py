@@ -14,7 +14,7 @@ import msgspec
 from simkit.core.messages import Fails, JsonValue, Message, Usage, spans_of
 from simkit.providers import attachments, failures, skeleton, sse, values
 from simkit.providers.body_reader import Record, json_text, maybe, need, records, under
-from simkit.providers.http import Headers, HttpRequest, HttpResponse
+from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.openai import chat
 from simkit.providers.openai.chat_serving import calls_of, fields_of
 from simkit.providers.openai.items import checked, error_in, malformed_reply
@@ -161,12 +161,6 @@ def _event(kind: str, index: int, **message: JsonValue) -> dict[str, Any]:
     return {"type": kind, "index": index, "delta": {"message": message}}
 
 
-def _headers(serial: str, fails: Fails, words: failures.Words) -> Headers:
-    after = fails.retry_after
-    seconds = () if after is None else (("retry-after", failures.seconds_text(after)),)
-    return (*values.JSON, *seconds)
-
-
 def _failed_in_stream(
     serial: str, fails: Fails, words: failures.Words, request: values.ParsedRequest
 ) -> HttpResponse:
@@ -244,7 +238,7 @@ PROTOCOL: Final = values.Protocol(
         served=_served,
         malformed=malformed_reply,
         error=lambda serial, fails, words: {"id": f"req_{serial}", "message": words.message},
-        headers=_headers,
+        headers=lambda serial, fails, words: (*values.JSON, *failures.retry_after(fails)),
         in_stream=_failed_in_stream,
     ).write,
     parse_response=lambda response, request: checked(

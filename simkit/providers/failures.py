@@ -11,7 +11,7 @@ import msgspec
 
 from simkit.core.messages import Fails
 from simkit.providers import eventstream
-from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
+from simkit.providers.http import Headers, HttpRequest, HttpResponse, NoResponse, header
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):
@@ -149,6 +149,12 @@ def malformed(problem: str) -> Fails:
 def seconds_text(seconds: float) -> str:
     """Return ``2``, or ``0.5`` if the number is not whole."""
     return str(int(seconds)) if seconds == int(seconds) else str(seconds)
+
+
+def retry_after(fails: Fails) -> Headers:
+    """Return the header that says when to ask again; none if the failure does not say it."""
+    after = fails.retry_after
+    return () if after is None else (("retry-after", seconds_text(after)),)
 
 
 def seconds_of(text: str) -> float | None:

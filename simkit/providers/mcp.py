@@ -106,9 +106,12 @@ def dialogue(
     params = message.get("params")
     params = params if isinstance(params, dict) else {}
     try:
-        if message["method"] != "tools/call":
-            yield _reply(message, result=_result(message["method"], params, server))
+        method = message["method"]
+        if method in _RESULTS:
+            yield _reply(message, result=_RESULTS[method](params, server))
             return
+        if method != "tools/call":
+            raise _Wrong(_NO_METHOD, f"Method not found: {method}")
         name = params.get("name")
         tool = server.tools.get(name) if isinstance(name, str) else None
         if tool is None:
@@ -302,26 +305,6 @@ def _reply(message: Mapping[str, Any], **outcome: JsonValue) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": message["id"], **outcome}
 
 
-def _result(method: str, params: Mapping[str, Any], server: Definition) -> JsonValue:
-    if method == "initialize":
-        return _greeting(params, server)
-    if method == "ping" or method == "logging/setLevel":
-        return {}
-    if method == "tools/list":
-        return {"tools": [_listed(name, tool) for name, tool in server.tools.items()]}
-    if method == "resources/list":
-        return {"resources": [{"uri": uri, "name": uri} for uri in server.resources]}
-    if method == "resources/templates/list":
-        return {"resourceTemplates": []}
-    if method == "resources/read":
-        return {"contents": [_content(params.get("uri"), server)]}
-    if method == "prompts/list":
-        return {"prompts": [{"name": name} for name in server.prompts]}
-    if method == "prompts/get":
-        return _prompt(params.get("name"), server)
-    raise _Wrong(_NO_METHOD, f"Method not found: {method}")
-
-
 def _greeting(params: Mapping[str, Any], server: Definition) -> JsonValue:
     version = params.get("protocolVersion")
     offers = {"tools": server.tools, "resources": server.resources, "prompts": server.prompts}
@@ -389,3 +372,21 @@ def _prompt(name: Any, server: Definition) -> JsonValue:
     if not isinstance(name, str) or name not in server.prompts:
         raise _Wrong(_WRONG_PARAMS, f"Unknown prompt: {name}")
     return {"messages": [{"role": "user", "content": _text(server.prompts[name])}]}
+
+
+_RESULTS: Final[Mapping[str, Callable[[Mapping[str, Any], Definition], JsonValue]]] = {
+    "initialize": _greeting,
+    "ping": lambda params, server: {},
+    "logging/setLevel": lambda params, server: {},
+    "tools/list": lambda params, server: {
+        "tools": [_listed(name, tool) for name, tool in server.tools.items()]
+    },
+    "resources/list": lambda params, server: {
+        "resources": [{"uri": uri, "name": uri} for uri in server.resources]
+    },
+    "resources/templates/list": lambda params, server: {"resourceTemplates": []},
+    "resources/read": lambda params, server: {"contents": [_content(params.get("uri"), server)]},
+    "prompts/list": lambda params, server: {"prompts": [{"name": name} for name in server.prompts]},
+    "prompts/get": lambda params, server: _prompt(params.get("name"), server),
+}
+"""Method to what a declared server answers; calls of tools are dialogues."""

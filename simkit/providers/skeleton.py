@@ -200,9 +200,7 @@ def render(
 
 def retry_headers(fails: Fails) -> Headers:
     """Return whether a client should retry: those of OpenAI and Anthropic do if nothing says so."""
-    if fails.retry_after is not None:
-        return (("retry-after", failures.seconds_text(fails.retry_after)),)
-    return (("x-should-retry", "false"),)
+    return failures.retry_after(fails) or (("x-should-retry", "false"),)
 
 
 class FailureWriter(msgspec.Struct, frozen=True, kw_only=True):

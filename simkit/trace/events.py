@@ -88,13 +88,12 @@ class AgentStarted(Event, frozen=True, gc=False, kw_only=True, tag="AgentStarted
     channels: tuple[str, ...] | None = None
     """The channels that it can read; None means all except those of scope agent_run."""
     branch: str = ""
-    """The run that opened its parallel branch (possibly itself). The run sees the state at the
-    beginning of that branch, and the branch's own writes since. Empty outside branches."""
+    """The run that opened its parallel branch (possibly itself), else empty. The run sees the state
+    at the beginning of that branch, and the branch's own writes since."""
     outer: str = ""
     """For a run that opens a branch: the branch in which its group began; empty if none."""
     after: tuple[str, ...] = ()
-    """The runs after which it was started: those on a graph's incoming edges, or a supervisor's
-    previous step."""
+    """The runs that it follows: on a graph's incoming edges, or a supervisor's previous step."""
     task: str = ""
     """The supervisor's task text."""
     parent: str = ""
@@ -128,7 +127,9 @@ class ToolDefined(Event, frozen=True, gc=False, kw_only=True, tag="ToolDefined")
     strict: bool = False
     """Whether the provider holds the model to the schema."""
     server: str = ""
-    """The scenario's server that has it; empty if none."""
+    """The scenario's server that has it; empty if none or several."""
+    shared: tuple[str, ...] = ()
+    """Several that have it."""
 
 
 class ContextBuilt(Event, frozen=True, gc=False, kw_only=True, tag="ContextBuilt"):
@@ -400,8 +401,7 @@ class LogRecorded(Event, frozen=True, gc=False, kw_only=True, tag="LogRecorded")
     """The pipeline's code made a log record."""
 
     level: str = ""
-    """``DEBUG``, ``INFO``, ``WARNING``, ``ERROR``, ``CRITICAL``, or a name that the code
-    defines."""
+    """``DEBUG``, ``INFO``, ``WARNING``, ``ERROR``, ``CRITICAL``, or a name of the code's."""
     logger: str = ""
     message: str = ""
     error: str = ""

@@ -233,7 +233,8 @@ def test_every_client_is_answered_by_the_scenario_the_same_every_time(
     assert problems_of(first) == []
     assert [tool.server for tool in run_data(first.view, None).tools] == ["files"]
     assert first.trace.digest() == second.trace.digest()
-    wrong = scenario(tmp_path, code, FILES + READS.replace("server: files", "server: web"), entry)
+    others = READS.replace("server: files", "server: {$not: files}")
+    wrong = scenario(tmp_path, code, FILES + others, entry)
     assert ["tool_calls does not match" in text for text in problems_of(simulate(wrong))] == [True]
 
 
@@ -411,11 +412,20 @@ turns:
         - Done.
     expect:
       tool_calls: [{server: files}, {tool: send_mail, server: web}, {server: web, result: x}]
-      findings: [{id: SEC-02, tool: send_mail, server: files}]
+      findings:
+        - {id: SEC-02, tool: send_mail, server: files}
+        - {id: SEC-03, tool: read_file, servers: [web, files]}
       context: {reader: {tools: [{name: read_file}, {name: send_mail, server: web}]}}
 """
 
     assert problems_of(simulate(scenario(tmp_path, code, two + turns))) == []
+    unclaimed = two + turns.partition("    expect")[0]
+    both = code.replace('\n                  if owners.get(each["name"]) is server]', "]")
+    (problem,) = problems_of(simulate(scenario(tmp_path, both, unclaimed)))
+    assert "2 tools `read_file` in turn 1, and the servers `web` and `files` have one" in problem
+    raises = code.replace("    return said", "    raise ValueError('Duplicate: read_file')")
+    problem, *_ = problems_of(simulate(scenario(tmp_path, raises, unclaimed)))
+    assert "server `web` and server `files` have a tool `read_file`" in problem
     wrong = turns.replace("name: send_mail, server: web", "name: send_mail, server: files")
     assert len(problems_of(simulate(scenario(tmp_path, code, two + wrong)))) == 1
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from asyncio import _get_running_loop
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from simkit.adapters.concurrency.thread_turns import ThreadTurns
 from simkit.capture.http.request_router import Pauses
 from simkit.core.errors import CallUnattributed, RunHalted, SimkitError
-from simkit.core.stopping import halting
+from simkit.core.stopping import halting, halting_at
 from simkit.runtime.ports import Schedule
 from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.scenario.moments import TOOL_MARK
@@ -27,7 +26,7 @@ class Waits:
         halt: Callable[[SimkitError], RunHalted | SimkitError],
     ) -> None:
         """``halt`` ends the run with an error of the scenario, and returns what to raise."""
-        self._turns, self._clock, self._schedule, self._halt = turns, clock, schedule, halt
+        self._turns, self._clock, self._schedule, self.halt = turns, clock, schedule, halt
 
     def wait_turn(self) -> None:
         """Wait until it is this thread's turn; raise RunHalted in code that outlives the run."""
@@ -80,14 +79,6 @@ class Waits:
                 )
             )
 
-    @contextmanager
-    def halting(self) -> Iterator[None]:
-        """End the run with an error of the scenario in the block."""
-        try:
-            yield
-        except SimkitError as problem:
-            raise self._halt(problem) from problem
-
 
 class _InOrder:
     """Lets threads and tasks wait until the schedule chooses their call."""
@@ -96,11 +87,11 @@ class _InOrder:
         self._waits, self._turns, self._name = waits, turns, name
 
     def sleep(self, seconds: float) -> None:
-        with self._waits.halting():
+        with halting_at(self._waits.halt):
             self._turns.wait_answer(self._name)
         self._waits.refuse_late()
 
     async def sleep_in_loop(self, seconds: float) -> None:
-        with self._waits.halting():
+        with halting_at(self._waits.halt):
             await self._turns.wait_answer_in_loop(self._name)
         self._waits.refuse_late()

@@ -35,6 +35,7 @@ from simkit.capture.http.loopback import PATIENCE_S, Program, Request
 from simkit.core import errors
 from simkit.core.errors import FunctionFailed, FunctionMissing
 from simkit.core.messages import JsonValue
+from simkit.core.stopping import halting_at
 from simkit.providers.http import HttpResponse, path_of
 from simkit.providers.protocols import PROTOCOLS
 from simkit.runtime.functions import work_folder_on_path
@@ -166,10 +167,8 @@ class ProgramDriver:
         """Return the decision about a request; the interceptor knows why a run cannot continue."""
         request = report_request.http
         try:
-            try:
+            with halting_at(self._gate.halt):
                 report = self._reports.take(request)
-            except errors.SimkitError as problem:
-                raise self._gate.halt(problem) from problem
             return report or self._gate.take(addressed(request))
         except errors.RunHalted as halted:
             return refused(str(halted.args[0]))

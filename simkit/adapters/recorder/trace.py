@@ -60,7 +60,7 @@ class TraceRecorder(LogRecorder):
         """Whether the scenario has ended this turn before its reply."""
         self.context_tokens = 0
         """The size of the last context."""
-        self.server_of: Callable[[str], str] = lambda tool: ""
+        self.servers_of: Callable[[str], tuple[str, ...]] = lambda tool: ()
         """Returns the server of an offered tool; empty if none."""
         self.sees_inputs = True
         """Whether runs without ``channels`` receive the session's state. If not, only what is
@@ -366,14 +366,17 @@ class TraceRecorder(LogRecorder):
         number = self._definitions.get(key, 0)
         if not number:
             number = self._definitions[key] = len(self._definitions) + 1
+            servers = self.servers_of(offer.name)
             self.events.record_tool_definition(
                 at,
                 number=number,
                 tool=offer.name,
                 description=offer.description,
                 parameters=parameters,
-                strict=offer.strict, server=self.server_of(offer.name),
-            )  # fmt: skip
+                strict=offer.strict,
+                server=servers[0] if len(servers) == 1 else "",
+                shared=servers if len(servers) > 1 else (),
+            )
         self.offered[offer.name] = offer, number
         return number
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from simkit.capture.http import compat
 from simkit.capture.http.installing import Installation, Replacement, Row
@@ -53,32 +53,32 @@ class Observed(NamedTuple):
     """The lines that the server gets now."""
 
 
-class Answering(Protocol):
-    """A server of the scenario, as one client talks to it."""
+class Answering:
+    """A server of the scenario, as one client talks to it: one that never ends by itself."""
 
-    @property
-    def fails(self) -> str:
-        """The text that it prints before it ends at its start; empty for one that starts."""
-
-    @property
-    def is_real(self) -> bool:
-        """Whether the command is run."""
+    fails = ""
+    """The text that it prints before it ends at its start; empty for one that starts."""
+    is_real: bool = False
+    """Whether the command is run."""
 
     @property
     def is_asked(self) -> bool:
         """Whether the real server owes an answer."""
+        return False
 
     def answer(self, line: bytes) -> bytes | None:
         """Return the lines that answer one of the client; None if the real server is to get it.
 
         Raise ServerEnded if the server ends instead.
         """
+        raise NotImplementedError
 
     def outlast(self, say: Callable[[bytes], None]) -> None:
         """Let clients wait for what is never answered, as long as anything goes on."""
 
     def observe(self, line: bytes) -> Observed:
         """Observe a line of the real server."""
+        return Observed()
 
     def end(self, how: str, last: str) -> None:
         """Observe how the real server has ended, and the last lines of its errors."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -13,13 +14,13 @@ from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts, lint, texts_of
 from simkit.checks.searching import Search
 from simkit.core.messages import JsonValue, Message
-from simkit.core.text import short
+from simkit.core.text import counted, short
 from simkit.language.json_schema import is_number
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.paths import as_text, is_array, leaves
 from simkit.language.recognition import Sought, whole_places
 from simkit.trace import events as e
-from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView
+from simkit.trace.views import CallView, ContextView, MadePart, ShownPart, StreamView
 
 _encode = msgspec.json.Encoder().encode
 _words_of = re.compile(r"\w+").findall
@@ -365,6 +366,56 @@ class _Text(NamedTuple):
     source: str
     """Its place in messages."""
     text: str
+
+
+class _ServersOf(dict[str, tuple[str, ...]]):
+    """Tool to the servers that have one of this name."""
+
+
+@lint("SEC-03", e.ToolDefined)
+def _note_servers(event: e.ToolDefined, facts: Facts) -> None:
+    if event.server or event.shared:
+        facts.notes_of(_ServersOf)[event.tool] = event.shared or (event.server,)
+
+
+@lint("SEC-03", e.RunFinished, when=_ServersOf)
+def shared_name(event: e.RunFinished, facts: Facts) -> Iterable[Hit]:
+    """SEC-03: no agent is offered a tool under a name that two of its servers have.
+
+    An agent's servers are those whose tools it is offered, or all, if it is the only agent. If the
+    client offers the tool once, that is a warning: it may leave out the other one on purpose.
+    """
+    view, servers_of = facts.view, facts.notes_of(_ServersOf)
+    is_alone = len({*facts.pipeline.agents, *(call.agent for call in view.calls.values())}) == 1
+    for call in view.calls.values():
+        for tool, times in _shared_in(call, servers_of, is_alone):
+            if not facts.is_new("SEC-03", call.agent, tool):
+                continue
+            servers = servers_of[tool]
+            calls = (each for turn in view.turns for each in turn.tools if each.tool == tool)
+            answered = {each.server: None for each in calls if each.agent == call.agent}
+            text = (
+                f"agent {call.agent!r} is offered {counted(times, 'tool')} `{tool}` in turn "
+                f"{call.turn}, and the servers {_both(servers)} have one each; its calls were "
+                f"answered by {_both(filter(None, answered)) or 'none of them'}"
+            )
+            yield Hit.at("SEC-03", call, text, is_warning=times < 2, tool=tool, servers=[*servers])
+
+
+def _shared_in(
+    call: CallView, servers_of: Mapping[str, tuple[str, ...]], is_alone: bool
+) -> Iterator[tuple[str, int]]:
+    """Yield the offered tools of which the agent has several servers, and how often each is."""
+    names = [name for name in call.context.tools if name in servers_of]
+    reached = {servers_of[name][0] for name in names if len(servers_of[name]) == 1}
+    for tool, times in Counter(names).items():
+        is_its_own = is_alone or times > 1 or len(reached & {*servers_of[tool]}) > 1
+        if len(servers_of[tool]) > 1 and is_its_own:
+            yield tool, times
+
+
+def _both(names: Iterable[str | None]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
 
 
 class _ServersTexts:

@@ -108,10 +108,7 @@ def _failed_in_stream(
 
 
 def _error_headers(serial: str, fails: Fails, _: Words) -> Headers:
-    headers = [("content-type", _JSON)]
-    if fails.retry_after is not None:
-        headers.append(("retry-after", failures.seconds_text(fails.retry_after)))
-    return tuple(headers)
+    return (("content-type", _JSON), *failures.retry_after(fails))
 
 
 def _error(_: str, fails: Fails, words: Words) -> dict[str, Any]:

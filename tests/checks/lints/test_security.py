@@ -1,4 +1,4 @@
-"""SEC-02: servers that tell models which tools of others to call."""
+"""SEC-02 and SEC-03: servers that tell models what to call, or share the name of a tool."""
 
 from __future__ import annotations
 
@@ -77,3 +77,53 @@ def test_a_description_may_give_the_order() -> None:
     (hit,) = hits_of("SEC-02", story.trace)
 
     assert "told it to, in the description of 'read_page': Before" in hit.what
+
+
+SERVERS = {"read": ("files", "web"), "list": ("files",), "send": ("web",)}
+
+
+def offers(*tools: str, agents: str = "a", answers: str = "") -> Story:
+    """Agents are offered tools, of which `read` is of two servers; one answers the first agent."""
+    story = Story([*agents])
+    numbers = range(1, len(tools) + 1)
+    for number, tool in zip(numbers, tools, strict=True):
+        servers = SERVERS[tool]
+        alone, shared = (servers[0], ()) if len(servers) == 1 else ("", servers)
+        event = e.ToolDefined(*story.where(), number=number, tool=tool, server=alone, shared=shared)
+        story.emit(event)
+    story.turn(agent="a")
+    story.call(tools=tools, definitions=(*numbers,))
+    at = story.where()
+    for server in filter(None, [answers]):
+        story.emit(e.ToolCalled(*at, call_id="call1", tool="read", args={}))
+        story.emit(e.ToolReturned(*at, call_id="call1", tool="read", server=server))
+    story.finish_turn()
+    story.emit(e.RunFinished(story.at))
+    return story
+
+
+@pytest.mark.parametrize(
+    ("tools", "agents", "times", "answers", "severity"),
+    [
+        (("read", "read"), "ab", "2 tools", "web", None),
+        (("read", "list", "send"), "ab", "1 tool", "files", "W"),
+        (("read",), "a", "1 tool", "", "W"),
+    ],
+    ids=["it is offered both", "it has other tools of both", "no other agent has the second"],
+)
+def test_a_tool_name_that_two_servers_of_an_agent_share_is_found(
+    tools: tuple[str, ...], agents: str, times: str, answers: str, severity: str | None
+) -> None:
+    (hit,) = hits_of("SEC-03", offers(*tools, agents=agents, answers=answers).trace)
+
+    server = f"`{answers}`" if answers else "none of them"
+    assert hit.what == (
+        f"agent 'a' is offered {times} `read` in turn 1, and the servers `files` and `web` have "
+        f"one each; its calls were answered by {server}"
+    )
+    assert (hit.severity, hit.data) == (severity, {"tool": "read", "servers": ["files", "web"]})
+
+
+def test_the_second_server_may_be_another_agents() -> None:
+    assert hits_of("SEC-03", offers("read", "list", agents="ab").trace) == []
+    assert hits_of("SEC-03", offers("list", "send").trace) == []
