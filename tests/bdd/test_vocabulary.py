@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.bdd.assembling import WHOLE
+from simkit.bdd.assembling import WHOLE, claims_in
 from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Below, condition_of
 from simkit.bdd.phrases import Phrase, Row
 from simkit.bdd.vocabulary import THEN, VOCABULARIES, Vocabulary, condition_phrases, hint, sections
@@ -232,3 +232,14 @@ def test_a_line_in_other_words_is_given_back_in_the_words_of_a_phrase(
 @pytest.mark.parametrize("line", ['user says "Hi"', "the user says “Hi”"])
 def test_a_line_that_lacks_an_article_or_straight_quotes_is_given_back_right(line: str) -> None:
     assert hint("When", line).startswith('did you mean `the user says "Hi"`')
+
+
+def test_claims_in_yaml_are_made_one_by_one() -> None:
+    text = {"reply": "Hi", "context": {"clerk": {"includes": ["A", "B"]}}, "findings": ["CTX-01"]}
+
+    assert [*claims_in(text)] == [
+        (("reply",), "Hi"),
+        (("context", "clerk", "includes"), "A"),
+        (("context", "clerk", "includes"), "B"),
+        (("findings",), "CTX-01"),
+    ]

@@ -173,6 +173,15 @@ def test_a_scenario_that_pytest_skips_is_told_with_the_reason() -> None:
     assert (result.outcome, result.reason) == ("skipped", "no clerk")
 
 
+def test_a_scenario_whose_fixture_fails_is_told_with_the_error() -> None:
+    item: Any = SimpleNamespace(result=None, scenario=ScenarioCase("a.scenario.yaml", "a", 0, 1))
+    report: Any = SimpleNamespace(skipped=False, longreprtext="OSError: no desk")
+
+    result = workflow._result(item, SimpleNamespace(excinfo=None), report)  # type: ignore[arg-type]
+
+    assert (result.outcome, result.error) == ("broken", "OSError: no desk")
+
+
 @pytest.mark.parametrize("folder", ["no", "."])
 def test_a_summary_that_cannot_be_written_is_told_in_the_terminal(
     folder: str, summary: Path, monkeypatch: pytest.MonkeyPatch
