@@ -22,12 +22,7 @@ from simkit.capture.http.places import (
     raised_at,
     user_frame,
 )
-from simkit.capture.http.refusals import (
-    LibraryRequest,
-    note_library_request,
-    note_survived,
-    taken_library_requests,
-)
+from simkit.capture.http.refusals import LibraryRequest, log, taken_library_requests
 from simkit.capture.http.request_router import NoNetwork
 from simkit.core import errors
 from simkit.core.messages import HANDOFF_PREFIX, Fails
@@ -108,7 +103,7 @@ def answer_to_library(request: HttpRequest, home: str) -> NoNetwork:
         raise refusal
     entry = library_frame(sys._getframe(1), home)
     note = LibraryRequest(library, refusal.host, refusal, entry=entry)
-    note_library_request(note)
+    log.to_libraries.append(note)
     return NoNetwork("connection", f"simkit: there is no network for {library}", note.errors.append)
 
 
@@ -126,7 +121,7 @@ def unsurvived(problem: BaseException | None, home: str) -> Iterator[errors.Netw
         ):
             yield request.refusal
         else:
-            note_survived(request)
+            log.survived[request.library, request.host] = None
 
 
 @contextmanager

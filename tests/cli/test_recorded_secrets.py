@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zlib
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from pathlib import Path
 
 import pytest
@@ -114,13 +115,22 @@ def write_everything(result: Path) -> Path:
     for number, words in enumerate(WAYS):
         done = run(result, "", "simkit", *words)
         (result / f"{number}.txt").write_bytes(done.stdout + done.stderr)
-    page = (result / "report.html").read_text(encoding="utf-8")
-    chunks = [
-        zlib.decompress(b64decode(chunk)) for chunk in re.findall('"(eJ[A-Za-z0-9+/=]+)"', page)
-    ]
-    assert b"clerk" in b"".join(chunks)
-    (result / "report.html").write_bytes(b"\n".join((page.encode(), *chunks)))
+    assert b"clerk" in unfolded((result / "report.html").read_bytes())
     return result
+
+
+def unfolded(page: bytes) -> bytes:
+    """Return a page with what it holds compressed, behind it."""
+    chunks = re.findall(b'"(eJ[A-Za-z0-9+/=]+)"', page)
+    return b"\n".join((page, *(zlib.decompress(b64decode(chunk)) for chunk in chunks)))
+
+
+def leaks(folder: Path) -> list[tuple[str, str]]:
+    """Return each file with a secret, and the secret."""
+    forms = {form for secret in SECRETS for form in (secret, json.dumps(secret)[1:-1])}
+    files = [file for place in ALL for file in (folder / place, *(folder / place).rglob("*"))]
+    texts = {file.name: unfolded(file.read_bytes()) for file in files if file.is_file()}
+    return [(name, form) for name, text in texts.items() for form in forms if form.encode() in text]
 
 
 WAYS = (
@@ -144,24 +154,34 @@ def run(folder: Path, url: str, *words: str) -> subprocess.CompletedProcess[byte
 
 
 PLACES = ("cassettes", ".simkit", "junit.xml", "report.html", "otlp.jsonl")
+ALL = (*PLACES, *(f"{number}.txt" for number in range(len(WAYS))))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_everything(tmp_path_factory.mktemp("recorded"))
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_secret_in_any_of_the_files_is_found(folder: Path, secret: str, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "copy")
+    files = [*(tmp_path / "copy" / "cassettes").iterdir()]
+    files += [tmp_path / "copy" / place for place in ALL if (folder / place).is_file()]
+    files += (tmp_path / "copy" / ".simkit" / "traces").iterdir()
+    for file in files:
+        hidden = json.dumps(f"so {secret}").encode()
+        if file.suffix == ".html":
+            hidden = b'"' + b64encode(zlib.compress(hidden)) + b'"'
+        file.write_bytes(file.read_bytes() + hidden)
+
+    assert {name for name, _ in leaks(tmp_path / "copy")} == {file.name for file in files}
 
 
 def test_no_secret_reaches_the_disk_and_what_is_none_is_recorded_and_found_again(
-    tmp_path: Path,
+    folder: Path,
 ) -> None:
-    folder = write_everything(tmp_path)
-
-    forms = {form.encode() for secret in SECRETS for form in (secret, json.dumps(secret)[1:-1])}
-    places = [folder / name for name in (*PLACES, *(f"{n}.txt" for n in range(len(WAYS))))]
-    assert [place for place in places if not place.exists()] == []
-    files = {
-        file: file.read_bytes()
-        for place in places
-        for file in (place, *place.rglob("*"))
-        if file.is_file()
-    }
-    leaks = [(file, form) for file, text in files.items() for form in forms if form in text]
-    assert leaks == []
+    assert [place for place in ALL if not (folder / place).exists()] == []
+    assert leaks(folder) == []
 
     interactions = load(folder / "cassettes" / "desk.yaml").interactions
     bodies = [json.loads(interaction.request.body) for interaction in interactions]

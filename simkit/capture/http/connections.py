@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.places import library_asking, library_frame, stack
-from simkit.capture.http.refusals import LibraryRequest, note_library_request, note_refusal
+from simkit.capture.http.refusals import LibraryRequest, log, note_refusal
 from simkit.capture.http.request_router import AllowedHosts, allowed_hosts, is_forwarding
 from simkit.core.errors import NetworkRefused
 from simkit.core.stopping import halting, is_copy_of_run
@@ -63,7 +63,7 @@ def _refused(
     if library:
         error = ConnectionRefusedError(ECONNREFUSED, str(refusal))
         entry = library_frame(caller, home)
-        note_library_request(LibraryRequest(library, host, refusal, [error], entry))
+        log.to_libraries.append(LibraryRequest(library, host, refusal, [error], entry))
         return error
     if watching is not None:
         watching.caused("network")

@@ -36,7 +36,7 @@ from simkit.capture.http.connections import ask_address, watcher
 from simkit.capture.http.installing import Installation, Keeper, Replacement, Row, enter_all
 from simkit.capture.http.places import is_standard, place, user_frame
 from simkit.capture.http.polls import LOOKS, waits_for_process
-from simkit.capture.http.refusals import is_at_own_end, note_refusal
+from simkit.capture.http.refusals import log, note_refusal
 from simkit.capture.http.request_router import (
     AllowedHosts,
     is_forwarding,
@@ -177,7 +177,7 @@ def note_effect(effect: str, frame: FrameType | None) -> None:
     Where libraries are not trusted, processes that they start for user code are reported too.
     """
     guard = active_guard()
-    if is_at_own_end() or (is_left_behind() and (guard is None or not guard.uses)):
+    if log.is_over or (is_left_behind() and (guard is None or not guard.uses)):
         caller = user_frame(frame, "", nearest=True)
         if caller is not None:
             text = f"code of a scenario that is over reached {effect} at {place(caller)}"
@@ -216,7 +216,7 @@ def _check(sock: socket.socket, address: Any) -> None:
 
 def _refuse_late(address: str) -> None:
     """Refuse the network to code of a run that is over, and to all code of its own process."""
-    if is_left_behind() or (is_at_own_end() and not is_forwarding()):
+    if is_left_behind() or (log.is_over and not is_forwarding()):
         text = (
             f"code of a scenario that is over reached for the network, {address}, which is "
             "refused. Wait for it inside the run."

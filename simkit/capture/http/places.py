@@ -54,15 +54,14 @@ def user_frame(frame: FrameType | None, home: str, nearest: bool) -> FrameType |
 
     Code of the top-level package ``home`` is user code wherever it is installed.
     """
-    while frame is not None:
-        file = frame.f_code.co_filename
+    for each in _stack_of(frame):
+        file = each.f_code.co_filename
         if not _is_generated(file):
-            name = frame.f_globals.get("__name__") or ""
+            name = each.f_globals.get("__name__") or ""
             if not is_library(file) or (home and name.partition(".")[0] == home):
-                return frame
+                return each
             if not nearest:
                 return None
-        frame = frame.f_back
     return None
 
 
@@ -93,11 +92,8 @@ def library_frame(frame: FrameType | None, home: str) -> FrameType | None:
 
 def asking_frame(frame: FrameType | None) -> FrameType | None:
     """Return the nearest frame of user code inside the run; None if only libraries are there."""
-    for each in _frames_of_run(frame):
-        file = each.f_code.co_filename
-        if not is_library(file) and not _is_generated(file):
-            return each
-    return None
+    frames = _frames_of_run(frame)
+    return next((each for each in frames if user_frame(each, "", nearest=False) is each), None)
 
 
 def has_failed(frame: FrameType) -> bool:

@@ -85,62 +85,43 @@ class _Log:
         return _parsed(content)
 
 
-_log: Final = _Log()
+log: Final = _Log()
+"""That of this process."""
 
 
 def begin_refusals(path: str = "") -> None:
     """Keep the refusals of this process; ``path`` is a file that another process reads."""
-    _log.begin(path)
-
-
-def begin_own_end() -> None:
-    """Refuse whatever code of this process reaches for from now on: it did its only run."""
-    _log.is_over = True
-
-
-def is_at_own_end() -> bool:
-    """Return whether this process did its only run."""
-    return _log.is_over
+    log.begin(path)
 
 
 def note_refusal(text: str, is_late: bool = False) -> None:
     """Tell the run, or the process that waits for this one, what was refused."""
-    _log.add(Refusal(text, is_late and not is_copy_of_run()))
+    log.add(Refusal(text, is_late and not is_copy_of_run()))
 
 
 def taken_refusals() -> list[str]:
     """Return what was refused to this process's runs and their children since the last call."""
-    refusals = _log.read_new()
-    _log.late += [refusal.text for refusal in refusals if refusal.is_late]
+    refusals = log.read_new()
+    log.late += [refusal.text for refusal in refusals if refusal.is_late]
     return [refusal.text for refusal in refusals if not refusal.is_late]
 
 
 def late_refusals() -> list[str]:
     """Return what was refused in this process to code of runs that were over, each once."""
-    _log.late += taken_refusals()
-    late, _log.late = [*dict.fromkeys(_log.late)], []
+    log.late += taken_refusals()
+    late, log.late = [*dict.fromkeys(log.late)], []
     return late
-
-
-def note_library_request(request: LibraryRequest) -> None:
-    """Keep what a library was refused until the turn ends."""
-    _log.to_libraries.append(request)
 
 
 def taken_library_requests() -> list[LibraryRequest]:
     """Return what libraries were refused since the last call."""
-    pairs, _log.to_libraries = _log.to_libraries, []
+    pairs, log.to_libraries = log.to_libraries, []
     return pairs
-
-
-def note_survived(request: LibraryRequest) -> None:
-    """Keep for the report that a library went on without a network."""
-    _log.survived[request.library, request.host] = None
 
 
 def taken_survived() -> list[tuple[str, str]]:
     """Return the libraries that went on without a network, each with a host that it asked."""
-    pairs, _log.survived = [*_log.survived], {}
+    pairs, log.survived = [*log.survived], {}
     return pairs
 
 

@@ -51,9 +51,8 @@ class _NumpyGenerator:
         return get() if get is not None else None
 
     def write(self, value: Any) -> None:
-        numpy = sys.modules.get("numpy.random")
-        if value is not None and hasattr(numpy, "set_state"):
-            numpy.set_state(value)  # type: ignore[union-attr]
+        if value is not None:
+            sys.modules["numpy.random"].set_state(value)
 
     def fresh(self, world: World) -> Any:
         if not hasattr(sys.modules.get("numpy.random"), "RandomState"):

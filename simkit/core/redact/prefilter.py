@@ -27,9 +27,17 @@ _ESCAPE: Final = (
     rf"|&#0*([0-9]{{2,3}});|&({'|'.join(_NAMED_CHARACTERS)});"
 )
 _MAIL: Final = rf"(=)(?:3D|{_BREAK})"
+_UNSEEN: Final = "\u200b|\u200c|\u200d|\u2060|\ufeff"
+_GAP: Final = (
+    r"\0(?=[!-~]\0)|(?<=\0[!-~])\0|\\+u(?:200[b-d]|2060|feff)"
+    rf"|{_UNSEEN}|{_UNSEEN.encode().decode('latin-1')}"
+)
 """Escaped characters: in URLs, in JSON and source code, in HTML, in mails. Only ASCII is decoded:
-secrets contain nothing else."""
-_ANY_ESCAPE: Final = re.compile(rb"%[0-7]|\\(?:u00|x)|&[#a-zA-Z]|=(?:3D|[\r\n\\])").search
+secrets contain nothing else. Nobody sees a gap between letters: NULs, as in UTF-16, and spaces
+without a width."""
+_ANY_ESCAPE: Final = re.compile(
+    rb"%[0-7]|\\(?:u00|u200[b-d]|u2060|ufeff|x)|&[#a-zA-Z]|=(?:3D|[\r\n\\])|\0|" + _UNSEEN.encode()
+).search
 
 ELLIPSIS: Final = "…".encode()
 _CUT: Final = re.compile("[\"'`]?…[\"'`]?")
@@ -85,7 +93,7 @@ def unescaped(text: str) -> tuple[str, list[int]] | None:
     """
     pieces, places, at = list[str](), list[int](), 0
     # A wrapped mail may hold other escapes.
-    rule = _text_rule(_MAIL if _text_rule(_MAIL).search(text) else _ESCAPE)
+    rule = _text_rule(_MAIL if _text_rule(_MAIL).search(text) else f"{_ESCAPE}|{_GAP}")
     for match in rule.finditer(text):
         start, char = match.start(), _character(match)
         pieces += text[at:start], char
@@ -104,6 +112,8 @@ def _character(match: re.Match[str]) -> str:
     *codes, decimal, name = match.groups()
     if name:
         return _NAMED_CHARACTERS[name]
+    if not any(match.groups()):
+        return ""
     number = int(decimal) if decimal else int("".join(filter(None, codes)), 16)
     return chr(number) if number < 0x80 else match[0][:1]
 

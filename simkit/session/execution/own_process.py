@@ -31,7 +31,7 @@ def call_in_own_process(
     """
     # Commands on declared pipelines import this module, and need none of these.
     from simkit.capture.http.guards import add_hook
-    from simkit.capture.http.refusals import begin_own_end, begin_refusals
+    from simkit.capture.http.refusals import begin_refusals, log
     from simkit.session.workers import at_end, tell_parent
 
     _ThisProcess.is_own_process = True
@@ -46,7 +46,7 @@ def call_in_own_process(
             tell_parent(f"{_place_of(problem)} raised KeyboardInterrupt")
             raise
         finally:
-            begin_own_end()
+            log.is_over = True
 
 
 def _end_what_is_left() -> None:

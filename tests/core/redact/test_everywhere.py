@@ -35,6 +35,9 @@ ENCODED: Final[dict[str, Callable[[str], bytes]]] = {
     "some entities": lambda text: text.replace("-", "&#45;").replace("_", "&#x5f;").encode(),
     "UTF-16": lambda text: text.encode("utf-16"),
     "UTF-16 without a mark": lambda text: text.encode("utf-16-le"),
+    "NULs between letters": lambda text: "\0".join(f"use {text} now").encode(),
+    "spaces without a width": lambda text: "\u200b".join(text).encode(),
+    "other such spaces": lambda text: "\ufeff".join(text).encode(),
     "base64 after a path": lambda text: b"/a/" + b64encode(f"use {text}".encode()) + b"/b",
     "base64 in a link": lambda text: b"data:text/plain;base64," + b64encode(f"- {text}\n".encode()),
     "base64 twice": lambda text: b64encode(b64encode(text.encode())),
@@ -74,8 +77,8 @@ def outputs(secret: bytes) -> dict[str, bytes]:
     stored["sent as gzip, unsaid"] = redacted_body(
         HttpRequest("POST", "", (), gzip.compress(secret)), REDACTOR
     )
-    text = secret.decode("ascii", "replace")
-    if "\0" not in text and text.isascii():  # A text is in no UTF-16.
+    text = secret.decode("utf-8", "replace")
+    if "\ufffd" not in text:  # The mark of UTF-16 is in no text.
         line = REDACTOR.line(json.dumps({"said": [text]}).encode())
         stored |= {
             "said": REDACTOR.text(text).encode(),
