@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from simkit import SourceError
+from simkit.capture.http import stdio_servers
 from simkit.session.execution.recorded import Recording
 from simkit.session.simulate import record, simulate
 from simkit.spec.scenario.files import Prepared
@@ -300,6 +301,21 @@ def test_a_real_server_that_ends_is_named_with_its_last_lines_also_in_replay(
 
     text = f"server `files` ended {place}: exit code 3, and said last: out of memory"
     assert all(text in problems_of(each)[0] for each in (done.outcome, replayed, real))
+
+
+@pytest.mark.parametrize(("method", "place"), ENDS)
+def test_a_real_server_that_is_silent_is_ended_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, place: str
+) -> None:
+    monkeypatch.setattr(stdio_servers, "PATIENCE_S", 0.5)
+    server = BY_HAND_SERVER.replace("DIES", repr(method)).replace("sys.exit(3)", "input()")
+    code = BY_HAND.replace("assert server.process.wait(60) == 0", "server.process.wait()")
+
+    problem, *others = problems_of(simulate(scenario(tmp_path, REAL + READS, code, server)))
+
+    assert f"server `files` ended {place}: no answer for 0.5 s, signal 9, and said" in problem
+    assert problem.count("server `files` ended") == 1
+    assert all("follows=''" not in other for other in others)
 
 
 def test_a_recorded_server_needs_a_cassette(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ _ENDS_S: Final = 2.0
 """How long the end of a process is waited for."""
 _REAL_ENDS_S: Final = 10.0
 """The same for a real server, which tidies up: before that, no virtual time passes."""
+PATIENCE_S = 60.0
+"""How long a real server may be silent, of real time, that owes an answer; `npx` loads it first."""
 _CHILD: Final = (
     "import sys\n"
     "text = sys.stdin.buffer.read()\n"
@@ -189,11 +191,16 @@ class _Relay(_Connection):
 
     def _serve(self) -> None:
         open_pipes = {self._reads, self._wakes, self._from_child, self._errors}
-        patience_s, kills = None, [signal.SIGKILL, signal.SIGTERM]
+        silence, patience_s, kills = "", None, [signal.SIGKILL, signal.SIGTERM]
         while self._from_child in open_pipes:
-            ready, _, _ = select.select([*open_pipes], [], [], patience_s)
+            waits = patience_s is None and self._server.is_asked
+            ready, _, _ = select.select([*open_pipes], [], [], PATIENCE_S if waits else patience_s)
             with self._lock:
-                if not ready:  # It does not end with its input: its client has to end it.
+                if not ready and waits:
+                    silence = f"no answer for {PATIENCE_S:g} s, "
+                    os.kill(self.pid, signal.SIGKILL)
+                    open_pipes.clear()  # A child of its own may hold them open.
+                elif not ready:  # It does not end with its input: its client has to end it.
                     self.is_over = True
                     patience_s = _ENDS_S if self._wakes not in open_pipes and kills else None
                     if patience_s is not None:
@@ -209,7 +216,7 @@ class _Relay(_Connection):
                 pass
             if not self._is_ending:
                 os.close(self._lifeline)
-            self._server.end(self._ended(), self._last.decode(errors="replace").strip())
+            self._server.end(silence + self._ended(), self._last.decode(errors="replace").strip())
             self.is_over = True
             for each in (
                 *(self._reads, self._writes, self._from_child, self._errors),
