@@ -395,8 +395,7 @@ def _response(answer: HttpAnswer, pauses: Pauses) -> Decision | Later:
     is_json = "body" in answer.model_fields_set
     body = msgspec.json.encode(answer.body) if is_json else answer.text.encode()
     kind = "application/json" if is_json else "text/plain; charset=utf-8"
-    headers = {key.lower(): value for key, value in answer.headers.items()}
-    headers = {"content-type": kind, **headers}
+    headers = {"content-type": kind, **{key.lower(): text for key, text in answer.headers.items()}}
     response, wait_ms = HttpResponse(answer.status, (*headers.items(),), (body,)), answer.latency_ms
     return Later(pauses, wait_ms, lambda: response) if wait_ms else response
 

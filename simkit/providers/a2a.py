@@ -319,10 +319,7 @@ def _parts_in(result: Any) -> Iterator[Sequence[Any]]:
             yield from _parts_in(each)
 
 
-_KINDS: Final = {code: kind for kind, code in CODES.items()}
-
-
 def _failure_in(error: Mapping[str, Any]) -> Fails:
-    code = error.get("code")
-    kind = _KINDS.get(code, "server_error") if isinstance(code, int) else "server_error"
+    kinds = (kind for kind, code in CODES.items() if code == error.get("code"))
+    kind = next(kinds, "server_error")
     return Fails(kind, 200, str(error.get("message", "")))

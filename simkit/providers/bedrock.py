@@ -317,11 +317,8 @@ class _Reply(messages.Reply):
         if reason := maybe(self._end, "stopReason", ""):
             own["stop_reason"], self.is_over = reason, True
         if usage := maybe(self._end, "usage", dict[str, Any]()):
-            names = {
-                "cacheReadInput": "cache_read_input",
-                "cacheWriteInput": "cache_creation_input",
-            }
-            names |= {"input": "input", "output": "output"}
+            names = {"input": "input", "output": "output", "cacheReadInput": "cache_read_input"}
+            names["cacheWriteInput"] = "cache_creation_input"
             own["usage"] = {f"{b}_tokens": usage.get(f"{a}Tokens") for a, b in names.items()}
         self.message = own
         return super().parse(ends, is_done=is_done)

@@ -214,9 +214,8 @@ class _Reply(chat.Reply):
             return super().read_event(problem, "", at, status)
         usage = maybe(end, "usage", dict[str, Any](), at)
         counted = maybe(usage, "tokens", dict[str, Any](), under(at, "usage"))
-        tokens = {f"{side}_tokens": counted.get(f"{key}_tokens")
-                  for side, key in (("prompt", "input"), ("completion", "output"))}  # fmt: skip
-        tokens = {key: int(maybe(tokens, key, 0.0, at)) for key in tokens}
+        names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+        tokens = {name: int(maybe(counted, key, 0.0, at)) for name, key in names.items()}
         details = {"cached_tokens": int(maybe(usage, "cached_tokens", 0.0, at))}
         choice = {"delta": message, "finish_reason": _FINISHES.get(reason, reason.lower())}
         chunk: dict[str, Any] = {"id": end.get("id"), "choices": [choice]}

@@ -104,12 +104,12 @@ def _served(reply: values.OutgoingReply, request: values.ParsedRequest) -> HttpR
     parts = {**text, **thought, **({"tool_calls": calls} if calls else {})}
     body = attachments.with_raw({**_beginning(parts, request), **end}, reply)
 
-    more = {"done": False}
-
     def lines() -> Iterator[bytes]:
         for key, whole in {**thought, **text, "tool_calls": [[call] for call in calls]}.items():
             for piece in sse.pieces(whole, reply.chunks) if isinstance(whole, str) else whole:
-                yield streams.line({**_beginning({"content": "", key: piece}, request), **more})
+                yield streams.line(
+                    {**_beginning({"content": "", key: piece}, request), "done": False}
+                )
         yield streams.line({**body, **_beginning({"content": ""}, request)})
 
     return skeleton.render(body, lines, request, kind=streams.LINES)

@@ -211,6 +211,10 @@ class _Relay(_Connection):
                         if pipe in (self._reads, self._wakes) and not self._is_ending:
                             self._is_ending, patience_s = True, _REAL_ENDS_S
                             os.close(self._lifeline)
+        self._finish(silence, open_pipes)
+
+    def _finish(self, silence: str, open_pipes: set[int]) -> None:
+        """Read the last errors, tell how the process has ended, and close the pipes."""
         with self._lock:
             while self._errors in open_pipes and self._take(self._errors):
                 pass
