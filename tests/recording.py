@@ -14,7 +14,9 @@ import pytest
 
 from simkit.capture.http.loopback import listening
 from simkit.capture.http.request_router import Decision
+from simkit.core.gc_pause import thread_count
 from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.session.workers import application
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import items_in
 
@@ -132,11 +134,15 @@ def provider() -> Iterator[Provider]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     ready.wait()
+    # A command copies only a process without other threads; no copy needs those of the tests.
+    threads = thread_count() - 1
+    application._Threads.own += threads
     try:
         yield result
     finally:
         loops[0].call_soon_threadsafe(over.set)
         thread.join()
+        application._Threads.own -= threads
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from simkit.capture.http.providers import client_modules
 from simkit.cli import live_report
 from simkit.cli.console import Progress, output_to_stderr
 from simkit.cli.init.files import write_new
@@ -282,9 +284,11 @@ class _Campaign:
         total = len(self._waiting)
         tasks: dict[Future[live_report.FinishedRun], _Task] = {}
         apps = [app_of(scenario.live.prepared) for scenario in self._scenarios]
+        models = chain.from_iterable(_models_of(scenario.live) for scenario in self._scenarios)
+        clients = client_modules(model.protocol for model in models) if None in apps else None
         # No run may find what another one has left in modules.
         own = OwnProcesses(
-            [app for app in apps if app], keeps_keys=True, copies_this=None in apps,
+            [app for app in apps if app], keeps_keys=True, modules=clients,
             silence_s=self._options.timeout_s,
         )  # fmt: skip
         threads = ThreadPoolExecutor(self._options.processes)

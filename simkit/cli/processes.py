@@ -48,8 +48,9 @@ class RunsInProcesses(Runs):
         """The applications of those entries that are code, by the entry's identity."""
         self._shares_declared = self._count > 1 and len(entries) - len(self._apps) >= SIZE_MIN
         self._own = OwnProcesses(
-            self._apps.values(), job.recording is not None, copies_this=self._shares_declared
-        )
+            self._apps.values(), job.recording is not None,
+            modules=() if self._shares_declared else None,
+        )  # fmt: skip
 
     def __exit__(self, *_: object) -> None:
         self._own.close()

@@ -185,13 +185,15 @@ def conduct(
             tell(tally)
     except KeyboardInterrupt:
         tally = tally.merged(Tally(is_stopped=True))
+    # A note tells no conversation, so none is made small for it.
+    causes = [each for each in tally.causes if not _is_noted(each.cause, tally.reach)]
     if tally.is_stopped:
         # Other processes may be in the middle of a chunk; the user does not wait long.
         grace = max(GRACE_LEAST_S, GRACE_SHARE * (time.monotonic() - started))
         end = time.monotonic() + grace
-        smaller = _shrunk(run, tally.causes, lambda: time.monotonic() > end)
+        smaller = _shrunk(run, causes, lambda: time.monotonic() > end)
     else:
-        smaller = work.shrink(tally.causes)
+        smaller = work.shrink(causes)
     tapes = {each.cause: each.smallest.tape for each in tally.causes}
     try:
         for cause, tape in smaller:
@@ -209,6 +211,11 @@ def _tally_of(run: Run, tapes: Sequence[ChoiceLog]) -> Tally:
     return builder.tally()
 
 
+def _is_noted(cause: Cause, reach: Reach) -> bool:
+    """Return whether a design explains a cause: no agent is ever sent anything of the past."""
+    return cause.id == REFERENCE_LOST and PAST not in reach.reached
+
+
 def campaign_of(tally: Tally, discoveries: Sequence[Discovery]) -> Campaign:
     """Return the result of a search."""
     refused: dict[str, Discovery] = {}
@@ -219,7 +226,7 @@ def campaign_of(tally: Tally, discoveries: Sequence[Discovery]) -> Campaign:
         if each.cause.needs_network:
             part = part_that_needs_it(each.cause.detail, each.record.turns)
             refused.setdefault(part, each)
-        elif each.cause.id == REFERENCE_LOST and PAST not in tally.reach.reached:
+        elif _is_noted(each.cause, tally.reach):
             noted.append(each)
         elif each.record.causes[each.cause].severity == "W":
             warned.append(each)

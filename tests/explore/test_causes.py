@@ -9,6 +9,7 @@ import pytest
 
 from simkit import explore
 from simkit.explore.causes import NO_PAST
+from simkit.explore.shrinking import Shrinker
 from tests.adapters.running import APPS
 from tests.cli.projects import Call, write
 
@@ -124,7 +125,10 @@ def test_a_tool_of_a_framework_that_needs_the_network_is_answered_and_said(simki
     assert note in done.out + done.err
 
 
-def test_an_application_without_a_past_is_a_note(simkit: Call) -> None:
+def test_an_application_without_a_past_is_a_note_and_no_conversation_is_made_small_for_it(
+    simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Shrinker, "shrink", lambda *_: pytest.fail("made small"))
     (Path.cwd() / "unasked_code.py").symlink_to(APPS / "unasked_code.py")
 
     done = simkit("explore", "unasked_code:Memory", "--runs", "10")

@@ -212,19 +212,28 @@ def test_the_time_ends_it_with_what_was_found(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("more", "has_folder"), [((), False), ((), True), (("-j", "2"), False)])
+@pytest.mark.parametrize("more", [(), ("-j", "2")])
 def test_hypothesis_writes_no_folder_of_its_own(
-    more: tuple[str, ...], has_folder: bool, process: Call, monkeypatch: pytest.MonkeyPatch
+    more: tuple[str, ...], process: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HYPOTHESIS_STORAGE_DIRECTORY", raising=False)
     write("folded.py", "NUMBER = 12345\n\n\ndef ask(text):\n    return text\n")
-    if has_folder:
-        Path(".hypothesis").mkdir()
 
     assert process("explore", "folded:ask", "--runs", "60", *more).code == 0
 
-    files = [*Path(".hypothesis").rglob("*")]
-    assert bool(files) == has_folder
+    assert not Path(".hypothesis").exists()
+
+
+def test_no_source_of_an_application_is_read_for_numbers(
+    simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = "hypothesis.internal.conjecture.providers._get_local_constants"
+    monkeypatch.setattr(reader, lambda: pytest.fail("the source is read"))
+    write("desk.pipeline.yaml", BROKEN)
+
+    done = simkit("explore", "desk.pipeline.yaml", "--runs", "60")
+
+    assert "60 conversations" in done.out
 
 
 def test_no_time_for_any_conversation_is_no_pass(simkit: Call) -> None:

@@ -19,6 +19,7 @@ import json
 import simkit
 from openai import OpenAI
 
+CLIENT = OpenAI()
 TOOLS = [
     {"type": "function", "function": {"name": name, "parameters": {
         "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}}}
@@ -30,7 +31,7 @@ def answer(text):
     messages = [{"role": "user", "content": text}]
     for _ in range(12):
         with simkit.agent("worker"):
-            message = OpenAI().chat.completions.create(
+            message = CLIENT.chat.completions.create(
                 model="m", messages=messages, tools=TOOLS, %s
             ).choices[0].message
         %s
@@ -45,12 +46,13 @@ ANTHROPIC = """
 import simkit
 from anthropic import Anthropic
 
+CLIENT = Anthropic()
 TOOL = {"name": "note", "input_schema": {"type": "object", "properties": {}}}
 
 
 def answer(text):
     with simkit.agent("worker"):
-        reply = Anthropic().messages.create(
+        reply = CLIENT.messages.create(
             model="m", max_tokens=100, messages=[{"role": "user", "content": text}],
             tools=[TOOL, {**TOOL, "name": "other"}], tool_choice=%s,
         )

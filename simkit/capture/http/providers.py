@@ -7,7 +7,7 @@ retries as usual: the last answer counts.
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
@@ -152,3 +152,8 @@ _CLIENTS: Final[Mapping[str, Client]] = {
     ),
     "gemini": Client("google.genai", "google-genai", lambda module: module.Client(), _generate),
 }
+
+
+def client_modules(protocols: Iterable[str]) -> list[str]:
+    """Return the modules of the clients that ask models in these protocols."""
+    return [*dict.fromkeys(_CLIENTS[protocol].package for protocol in protocols)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -25,6 +25,7 @@ from simkit.session.workers import (
     can_fork,
     check_copyable,
     fork_application,
+    import_modules,
     is_watched,
     start_copy,
     start_worker,
@@ -53,13 +54,14 @@ class OwnProcesses:
     """
 
     def __init__(
-        self, apps: Iterable[App], keeps_keys: bool = False, *, copies_this: bool = False,
-        silence_s: float | None = None,
+        self, apps: Iterable[App], keeps_keys: bool = False, *,
+        modules: Sequence[str] | None = None, silence_s: float | None = None,
     ) -> None:  # fmt: skip
         """``keeps_keys`` leaves API keys in the environment, for real traffic.
 
-        With ``copies_this``, there is a process without an application, too. Real traffic may take
-        as long as it likes, unless there is a ``silence_s``.
+        With ``modules``, there is a process without an application, too, which imports them once
+        for all scenarios. Real traffic may take as long as it likes, unless there is a
+        ``silence_s``.
         """
         self._by_app: dict[_Key, ApplicationProcess] = {}
         self._cold: ApplicationProcess | None = None
@@ -72,9 +74,9 @@ class OwnProcesses:
         self._is_closed = False
         self._keeps_keys, self._silence_s = keeps_keys, silence_s if keeps_keys else SILENCE_MAX_S
         apps_by_key = {_key_of(app): app for app in apps}
-        if not (apps_by_key or copies_this) or not can_fork() or is_watched():
+        if not (apps_by_key or modules is not None) or not can_fork() or is_watched():
             return
-        self._cold = fork_application(check_copyable)
+        self._cold = fork_application(partial(import_modules, modules or ()))
         for key, app in apps_by_key.items():
             is_cold = app.imports_itself
             prepare = check_copyable if is_cold else partial(_prepare, app, keeps_keys)

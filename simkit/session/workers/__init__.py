@@ -8,6 +8,7 @@ from simkit.session.workers.application import (
     ApplicationProcess,
     can_fork,
     check_copyable,
+    import_modules,
     is_traced,
     is_watched,
 )
