@@ -151,6 +151,16 @@ def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pyte
     return pytester
 
 
+SLOW = "pytest.mark.slow"
+"""What stands in a file that has slow tests."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file without slow tests where nothing else runs: two of three have none."""
+    is_out = config.option.markexpr == "slow" and collection_path.match("test_*.py")
+    return True if is_out and SLOW not in collection_path.read_text(encoding="utf-8") else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with tests that say that they take ten seconds: no core waits for the last one."""
@@ -168,6 +178,8 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     if slow:
         stash = slow[0].config.stash
         stash[left_out] = stash.get(left_out, 0) + len(slow)
+    for file in {item.path for item in slow}:
+        assert SLOW in file.read_text(encoding="utf-8"), f"{file}: mark its slow tests in it"
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

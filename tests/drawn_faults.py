@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import yaml
@@ -100,20 +101,25 @@ def _rules_by_claim() -> dict[tuple[str, str], dict[SourcePath, set[int]]]:
 
 @cache
 def faults() -> tuple[Fault, ...]:
-    """Return every fault, in the order of the files."""
-    results: list[Fault] = []
-    for file, (folder, document) in sorted(pipelines().items()):
-        known_edits = {
-            str(apply_edits(document.data, mutation.edit))
-            for mutation in mutations()
-            if pipeline_document(mutation.folder, mutation.scenario).file == file
-        }
-        results += [
-            Fault(folder, document, mutant)
-            for mutant in pipeline_mutants(document.data)
-            if str(apply_edits(document.data, mutant.edits)) not in known_edits
-        ]
-    return tuple(results)
+    """Return every fault, in the order of the files, also those that are planted already."""
+    return tuple(
+        Fault(folder, document, mutant)
+        for _, (folder, document) in sorted(pipelines().items())
+        for mutant in pipeline_mutants(document.data)
+    )
+
+
+@cache
+def _planted_in(file: str) -> set[str]:
+    """Return a pipeline with each of the faults that are planted in it."""
+    data = pipelines()[file][1].data
+    planted = (mutation for mutation in mutations() if _document(mutation).file == file)
+    return {str(apply_edits(data, mutation.edit)) for mutation in planted}
+
+
+def _is_planted(fault: Fault) -> bool:
+    document = fault.document
+    return str(apply_edits(document.data, fault.mutant.edits)) in _planted_in(document.file)
 
 
 def draw_rules(seed: int, count: int) -> dict[int, tuple[str, str]]:
@@ -153,8 +159,9 @@ def _document(mutation: Mutation) -> Document:
 
 
 def draw(seed: int, count: int) -> list[Fault]:
-    """Return some of the faults."""
-    return random.Random(seed).sample(faults(), min(count, len(faults())))
+    """Return some of the faults that are not planted."""
+    mixed = random.Random(seed).sample(faults(), len(faults()))
+    return [*islice((fault for fault in mixed if not _is_planted(fault)), count)]
 
 
 @cache

@@ -112,7 +112,7 @@ def test_a_project_that_lies_elsewhere_gives_the_same_digests_with_another_hash_
     assert data["digests"] == digests_here()
 
 
-PYTEST = ("pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--junitxml=report.xml")
+PYTEST = ("pytest", "-q", "-p", "no:cacheprovider", "--junitxml=report.xml")
 REPLAY = ("simkit", "replay", "--format", "json")
 DOORS = {
     "two at a time": (*REPLAY, "-j", "2"),

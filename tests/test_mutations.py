@@ -10,6 +10,7 @@ import pytest
 from simkit.core.errors import SourceError
 from simkit.language.paths import parse
 from simkit.spec.pipeline.mutants import apply_edits
+from tests.conftest import sample_by_day
 from tests.mutations import (
     Mutation,
     errors,
@@ -31,7 +32,7 @@ def mutation(identity: str) -> Mutation:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", mutations(), ids=lambda fault: fault.id)
+@pytest.mark.parametrize("fault", sample_by_day(mutations(), 3), ids=lambda fault: fault.id)
 def test_a_mutation_turns_its_claim_red_where_it_stands_and_nothing_unrelated(
     fault: Mutation,
 ) -> None:
@@ -71,7 +72,9 @@ def test_every_mutation_changes_its_pipeline() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "fault", [fault for fault in mutations() if fault.edit_scenario], ids=lambda fault: fault.id
+    "fault",
+    sample_by_day((fault for fault in mutations() if fault.edit_scenario), 3),
+    ids=lambda fault: fault.id,
 )
 def test_it_is_the_pipeline_that_is_broken_and_not_the_script(fault: Mutation) -> None:
     """With the script as it is, the scenario holds, which the test above asserts."""

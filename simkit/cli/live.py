@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -284,7 +283,7 @@ class _Campaign:
         total = len(self._waiting)
         tasks: dict[Future[live_report.FinishedRun], _Task] = {}
         apps = [app_of(scenario.live.prepared) for scenario in self._scenarios]
-        models = chain.from_iterable(_models_of(scenario.live) for scenario in self._scenarios)
+        models = [model for each in self._scenarios for model in _models_of(each.live)]
         clients = client_modules(model.protocol for model in models) if None in apps else None
         # No run may find what another one has left in modules.
         own = OwnProcesses(

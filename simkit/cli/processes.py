@@ -47,10 +47,9 @@ class RunsInProcesses(Runs):
         self._apps = dict(self._applications(cache)) if is_alone else {}
         """The applications of those entries that are code, by the entry's identity."""
         self._shares_declared = self._count > 1 and len(entries) - len(self._apps) >= SIZE_MIN
-        self._own = OwnProcesses(
-            self._apps.values(), job.recording is not None,
-            modules=() if self._shares_declared else None,
-        )  # fmt: skip
+        shared = () if self._shares_declared else None
+        is_recorded = job.recording is not None
+        self._own = OwnProcesses(self._apps.values(), is_recorded, modules=shared)
 
     def __exit__(self, *_: object) -> None:
         self._own.close()

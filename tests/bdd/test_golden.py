@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.golden import assert_files_are
-from tests.plugins import OTHERS_OFF
 from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -41,16 +40,7 @@ def answers(root: Path) -> dict[str, str]:
         assert old in text
         changed = text.replace(old, new, 1)
         (root / "features" / file.name).write_text(changed, encoding="utf-8")
-    done = run_python(
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "features",
-        folder=root,
-        PYTEST_ADDOPTS=OTHERS_OFF,
-    )
+    done = run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", "features", folder=root)
     report, _, _ = done.stdout.partition("= short test summary info =")
     # The line that counts warnings speaks of all features.
     report, _, _ = report.partition("\nsimkit: ")

@@ -14,7 +14,6 @@ from simkit.cli.init.files import feature_text
 from simkit.cli.init.first_test import options_of
 from simkit.cli.init.project import look_at
 from tests.cli.projects import Call, Done, write
-from tests.plugins import OTHERS_OFF
 from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,7 +147,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def init(*arguments: str) -> Done:
     """Call `simkit init` in a process of its own, as a user does who installed simkit."""
-    done = run_python("-P", "-m", "simkit", "init", *arguments, PYTEST_ADDOPTS=OTHERS_OFF)
+    done = run_python("-P", "-m", "simkit", "init", *arguments)
     return Done(done.returncode, done.stdout, done.stderr)
 
 

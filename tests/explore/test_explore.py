@@ -212,14 +212,13 @@ def test_the_time_ends_it_with_what_was_found(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [(), ("-j", "2")])
 def test_hypothesis_writes_no_folder_of_its_own(
-    more: tuple[str, ...], process: Call, monkeypatch: pytest.MonkeyPatch
+    process: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HYPOTHESIS_STORAGE_DIRECTORY", raising=False)
     write("folded.py", "NUMBER = 12345\n\n\ndef ask(text):\n    return text\n")
 
-    assert process("explore", "folded:ask", "--runs", "60", *more).code == 0
+    assert process("explore", "folded:ask", "--runs", "60", "-j", "2").code == 0
 
     assert not Path(".hypothesis").exists()
 

@@ -58,7 +58,8 @@ class Pool:
                 return work(worker)
             except WorkerDied:
                 assert worker is not None
-                self._end(worker)
+                worker.close(GRACE_S)
+                self._started.discard(worker)
                 worker = None
                 tries -= 1
                 if not tries or self._is_closed:
@@ -72,7 +73,3 @@ class Pool:
         if self._is_closed:
             worker.kill()
         return worker
-
-    def _end(self, worker: Worker) -> None:
-        worker.close(GRACE_S)
-        self._started.discard(worker)

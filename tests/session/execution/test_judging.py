@@ -25,7 +25,6 @@ from simkit.session.simulation import Simulation
 from simkit.trace.events import JudgeAnswered
 from simkit.update.proposals import fixes
 from simkit.viewer.run_data import run_data
-from tests.plugins import OTHERS_OFF
 from tests.processes import run_python
 from tests.recording import APP, Provider, prepared
 from tests.recording import server as server
@@ -448,7 +447,7 @@ Feature: the judge
 
     def run_feature(answer: str) -> str:
         Path("desk.feature").write_text(steps.replace("ANSWER", answer), encoding="utf-8")
-        done = run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", PYTEST_ADDOPTS=OTHERS_OFF)
+        done = run_python("-m", "pytest", "-q", "-p", "no:cacheprovider")
         return done.stdout
 
     assert "1 passed" in run_feature("yes")

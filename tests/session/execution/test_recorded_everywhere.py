@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from simkit.capture.cassettes import Interaction, load
 from simkit.session.execution.recorded import Recording
 from simkit.session.simulate import record
+from tests.processes import run_python
 from tests.recording import Provider, prepared
 from tests.recording import server as server
 from tests.scripted_providers import DESK, SCENARIO, Desk, point_clients, write_desk
@@ -70,10 +70,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) ->
 
 def ran(*words: str, code: int = 0) -> str:
     """Runs a command in a process of its own; returns what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", *words], capture_output=True, text=True, check=False, timeout=300,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(("", str(ROOT)))},
-    )  # fmt: skip
+    done = run_python("-m", *words, PYTHONPATH=os.pathsep.join(("", str(ROOT))))
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
@@ -82,7 +79,7 @@ def test_scenario_files_features_and_python_replay_one_cassette(folder: Path) ->
     (folder / "desk.feature").write_text(FEATURE, encoding="utf-8")
     (folder / "test_desk.py").write_text(TESTS, encoding="utf-8")
 
-    text = ran("pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", ".")
+    text = ran("pytest", "-q", "-p", "no:cacheprovider", ".")
 
     assert "4 passed" in text
 
