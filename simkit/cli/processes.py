@@ -48,8 +48,7 @@ class RunsInProcesses(Runs):
         """The applications of those entries that are code, by the entry's identity."""
         self._shares_declared = self._count > 1 and len(entries) - len(self._apps) >= SIZE_MIN
         shared = () if self._shares_declared else None
-        is_recorded = job.recording is not None
-        self._own = OwnProcesses(self._apps.values(), is_recorded, modules=shared)
+        self._own = OwnProcesses(self._apps.values(), job.recording is not None, modules=shared)
 
     def __exit__(self, *_: object) -> None:
         self._own.close()

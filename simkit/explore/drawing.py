@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from simkit.capture.http.installing import Installation, Row
 from simkit.core.errors import SimkitError
 from simkit.core.requirements import install_command
 
@@ -35,8 +35,7 @@ NUMBER_MAX: Final = 2**32 - 1
 _FAR: Final = 3_141_592_653_589
 """The least number that is drawn, which stands for 0.
 
-Hypothesis mixes in the numbers that stand in the source of whatever the process has imported, such
-as the user's code. None lies near this one, so one seed draws the same in every process. It is
+Hypothesis mixes in numbers that it likes, of which none lies near this one. It is
 below 2 to the 53rd: Hypothesis draws larger numbers as floats, which have no last digits.
 """
 ANSWERS_MAX: Final = 8
@@ -100,28 +99,26 @@ def _drawn_by_hypothesis(
         print_blob=False,
     )(test)
     try:
-        with with_reporter(lambda text: None), _no_source_read():
+        with with_reporter(lambda text: None), _no_source_read:
             test()
     except HypothesisException as problem:
         raise SimkitError(f"Hypothesis could not search: {problem}") from problem
 
 
-@contextmanager
-def _no_source_read() -> Iterator[None]:
-    """Keep Hypothesis from reading the source of imported modules for numbers to mix in.
+def _constants() -> Iterator[Row]:
+    """Yield what Hypothesis mixes in: the simplest number, and none of imported modules' source.
 
-    None of them can be drawn (`_FAR`), to read an application takes seconds in each process, and
-    what was read is kept in a folder `.hypothesis`. No setting turns it off (Hypothesis 6.170).
+    None of those is ever near enough to be drawn, to read an application takes seconds in each
+    process, and what was read is kept in a folder `.hypothesis`. No setting turns it off
+    (Hypothesis 6.170).
     """
     providers: Any = sys.modules.get("hypothesis.internal.conjecture.providers")
-    read = getattr(providers, "_get_local_constants", None)
-    if read is not None:
-        providers._get_local_constants = lambda: providers._local_constants
-    try:
-        yield
-    finally:
-        if read is not None:
-            providers._get_local_constants = read
+    if hasattr(providers, "_get_local_constants"):
+        constants = type(providers._local_constants)(integers={_FAR})
+        yield providers, "_get_local_constants", lambda _: lambda: constants
+
+
+_no_source_read: Final = Installation(_constants)
 
 
 def _numbers(most: int) -> strategies.SearchStrategy[int]:
