@@ -186,8 +186,8 @@ turns:
     (finding,) = outcome.judgement.findings
     assert finding.id == "NET-03"
     assert finding.what == (
-        "what came of call c1 of agent 'desk' in turn 1 before cut_stream, 'Take two pills a day, "
-        "but never with mil', stands in a context of agent 'desk' in turn 2"
+        "the half reply 'Take two pills a day, but never with mil' stands in a context of agent "
+        "'desk' in turn 2: cut_stream ended call c1 of agent 'desk' in turn 1"
     )
     assert finding.where.endswith("test.scenario.yaml:8:5")
 

@@ -146,8 +146,8 @@ def cut_reply_taken(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
 def _hit_of_cut(failed: e.ModelFailed, turn: int, where: str, view: View) -> Hit:
     text = short(failed.partial.strip(), SHOWN_MAX)
     problem = (
-        f"what came of call {failed.call} of agent {failed.agent!r} in turn {failed.turn} "
-        f"before {failed.error}, {text!r}, {where}"
+        f"the half reply {text!r} {where}: {failed.error} ended call {failed.call} of agent "
+        f"{failed.agent!r} in turn {failed.turn}"
     )
     data: dict[str, JsonValue] = {"error": failed.error, "partial": failed.partial}
     index = view.calls[failed.call].index if failed.turn == turn else None

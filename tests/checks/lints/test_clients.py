@@ -130,8 +130,8 @@ def test_what_broke_off_is_no_reply() -> None:
     assert hits_of("NET-03", story.trace) == [
         Hit(
             "NET-03",
-            "what came of call c1 of agent 'a' in turn 1 before cut_stream, 'Take two', is the "
-            "reply of turn 1",
+            "the half reply 'Take two' is the reply of turn 1: cut_stream ended call c1 of agent "
+            "'a' in turn 1",
             1, "a", 0, data={"error": "cut_stream", "partial": "Take two "},
         )
     ]  # fmt: skip
@@ -177,8 +177,8 @@ def test_what_broke_off_is_nothing_that_the_assistant_said() -> None:
     assert hits_of("NET-03", remembered(after="and?").trace) == [
         Hit(
             "NET-03",
-            "what came of call c1 of agent 'a' in turn 1 before cut_stream, 'Take two', stands in "
-            "a context of agent 'a' in turn 2",
+            "the half reply 'Take two' stands in a context of agent 'a' in turn 2: cut_stream "
+            "ended call c1 of agent 'a' in turn 1",
             2, "a", data={"error": "cut_stream", "partial": "Take two"},
         )
     ]  # fmt: skip
