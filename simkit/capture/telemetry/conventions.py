@@ -49,6 +49,13 @@ HANDOFF_TO: Final = "gen_ai.handoff.to_agent"
 
 KIND: Final = "openinference.span.kind"
 OBSERVATION: Final = "langfuse.observation.type"
+KINDS: Final = (
+    "agent agent_handoff chain chat create_agent custom embedding embeddings evaluator event "
+    "execute_tool function generate_content generation guardrail handoff invoke_agent "
+    "invoke_workflow llm mcp_tools parser plan prompt reranker response retrieval retriever span "
+    "speech speech_group task text_completion tool transcription turn unknown"
+)
+"""The kinds of spans and runs in all formats, in small letters."""
 
 OWN: Final = "simkit"
 """The scope of spans that simkit exported, whose values have their types."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Final
 
 from simkit.capture.telemetry import conventions as names
-from simkit.capture.telemetry.gaps import call_name, missing_calls, missing_in, why
-from simkit.capture.telemetry.losses import lost_messages, lost_spans
+from simkit.capture.telemetry.gaps.calls import calls_of, lines_of_call, why
+from simkit.capture.telemetry.gaps.contexts import lines_of_contexts, missing_calls
+from simkit.capture.telemetry.gaps.spans import lines_of_spans, lines_of_tools
 from simkit.capture.telemetry.recorded import RecordedConversation, RecordedTurn
-from simkit.capture.telemetry.spans import Step
+from simkit.capture.telemetry.spans import Step, outwards
 from simkit.core.messages import JsonValue
 from simkit.core.text import counted, short
 
@@ -22,7 +24,12 @@ _TEXT_MAX: Final = 60
 def conversations_of(steps: Sequence[Step]) -> list[RecordedConversation]:
     """Return the conversations, in the order in which they began."""
     around = {step.id: step for step in steps}
-    units = [_Unit(own, around) for own in _by_trace(steps) if any(map(_is_call, own))]
+    traces: dict[str, list[Step]] = {}
+    for step in steps:
+        traces.setdefault(step.trace or step.id, []).append(step)
+    units = [
+        _Unit(own, around) for own in traces.values() if any(step.kind == "model" for step in own)
+    ]
     conversations: list[_Growing] = []
     for unit in sorted(units, key=lambda unit: unit.start):
         growing = next((c for c in reversed(conversations) if c.takes(unit)), None)
@@ -33,76 +40,62 @@ def conversations_of(steps: Sequence[Step]) -> list[RecordedConversation]:
     return [growing.conversation() for growing in conversations]
 
 
-def _by_trace(steps: Sequence[Step]) -> list[list[Step]]:
-    traces: dict[str, list[Step]] = {}
-    for step in steps:
-        traces.setdefault(step.trace or step.id, []).append(step)
-    return [*traces.values()]
-
-
-def _is_call(step: Step) -> bool:
-    return step.kind == "model"
-
-
-def _texts_of_user(call: Step) -> list[str]:
-    return [message.content for message in call.messages or () if message.role == "user"]
-
-
 class _Unit:
     """One trace: all that one entry into the application caused, or one model call by hand."""
 
     def __init__(self, steps: Sequence[Step], around: Mapping[str, Step]) -> None:
-        self.steps, self._around = steps, around
-        self.calls = [step for step in steps if _is_call(step)]
+        self.steps = steps
+        self.calls = [step for step in steps if step.kind == "model"]
+        for call in self.calls:
+            call.agent = _agent_of(call, around)
         self.session = next((step.session for step in steps if step.session), "")
-        self.start = min(step.start for step in steps)
-        self.end = max(step.end for step in steps)
+        self.start = min(call.start for call in self.calls)
         self.root = root = next((s for s in steps if s.parent not in around), steps[0])
-        self.is_bare = _is_call(root)
+        self.is_bare = root.kind == "model"
         """Whether nothing is around the model call."""
-        self.user_texts = _texts_of_user(self.calls[0])
+        self.user_texts = [m.content for m in self.calls[0].messages or () if m.role == "user"]
         """The user messages that the first model call was sent."""
         # The first agent may be sent the user's message in other words.
         named = "" if self.is_bare else root.text
         self.text = named or "".join(self.user_texts[-1:])
         self.failed = root.failed and not self.is_bare
-        self.broken = [step for step in steps if step.parent and step.parent not in around]
+        self.around = around
 
     @property
     def own(self) -> Mapping[str, JsonValue]:
         """Return the facts of a run of simkit; empty for others."""
         return self.root.attributes if {*_OF_TURN} <= {*self.root.attributes} else {}
 
-    def agent_of(self, step: Step) -> str:
-        """Return the agent of a step: the nearest that a step around it runs, else its own."""
-        if names.SCENARIO in step.attributes and step.agent:
-            return step.agent
-        at: Step | None = step
-        while at is not None:
-            if at.kind == "agent":
-                return at.name
-            at = self._around.get(at.parent)
-        return step.agent
+    @cached_property
+    def asking(self) -> set[str]:
+        """Return the steps within which models were asked."""
+        return {step.id for call in self.calls for step in outwards(call, self.around)}
 
     def gaps(self) -> Iterator[str]:
         """Yield the agents that lack a model call."""
-        around = {step.id for call in self.calls for step in self.outwards(call)}
         for step in self.steps:
             is_function = self.own and names.OUTPUT not in step.attributes
-            if step.kind == "agent" and step.id not in around and not is_function:
+            if step.kind == "agent" and step.id not in self.asking and not is_function:
                 yield f"agent {step.name!r} ran, and the trace has no model call of it"
-        yield from self.root.missing if self.root.kind not in ("model", "tool") else ()
+            yield from step.missing if step.kind not in ("model", "tool") else ()
+            if [*outwards(step, self.around)][-1].parent in self.around:
+                yield f"span {step.name!r} is its own ancestor: its parent is unknown"
+        parents = [step.parent for step in self.steps]
+        if broken := [parent for parent in parents if parent and parent not in self.around]:
+            yield f"the file lacks the parent of {counted(len(broken), 'span')}"
+        if parents.count("") > 1:
+            yield f"a trace has several outermost spans, {self.root.name!r} and others"
         count = self.own.get(names.SPANS, len(self.steps))
         if count != len(self.steps):
             number, known = self.own[names.TURN], len(self.steps)
             yield f"turn {number}: the file has {known} of its {count} spans"
 
-    def outwards(self, step: Step) -> Iterator[Step]:
-        """Yield the steps around a step, the nearest first."""
-        at = self._around.get(step.parent)
-        while at is not None:
-            yield at
-            at = self._around.get(at.parent)
+
+def _agent_of(call: Step, around: Mapping[str, Step]) -> str:
+    """Return the agent of a call: the nearest that a step around it runs, else its own."""
+    if names.SCENARIO in call.attributes and call.agent:
+        return call.agent
+    return next((at.name for at in outwards(call, around) if at.kind == "agent"), call.agent)
 
 
 class _Growing:
@@ -142,15 +135,9 @@ class _Growing:
         turn, units = self._turns[-1]
         units.append(unit)
         self._units.append(unit)
-        pairs = [
-            *zip(turn.calls, turn.agents, strict=True),
-            *((call, unit.agent_of(call)) for call in unit.calls),
-        ]
-        calls, agents = zip(*sorted(pairs, key=lambda pair: pair[0].start), strict=True)
-        turn.calls, turn.agents = [*calls], [*agents]
+        turn.calls = sorted([*turn.calls, *unit.calls], key=lambda call: call.start)
         tools = [step for step in unit.steps if step.kind == "tool"]
-        around = {step.id for call in unit.calls for step in unit.outwards(call)}
-        turn.asking |= {step.name for step in tools if step.id in around}
+        turn.asking |= {step.name for step in tools if step.id in unit.asking}
         turn.tools += [step for step in tools if step.name not in turn.asking]
         turn.failed = turn.failed or unit.failed
         turn.targets += [step.name for step in unit.steps if step.kind == "handoff"]
@@ -167,23 +154,20 @@ class _Growing:
         for number, turn in enumerate(turns, 1):
             if not turn.user:
                 yield f"turn {number}: the user's message is not in the trace"
-            for place, call in enumerate(turn.calls):
-                where = f"turn {number}, {call_name(turn, place)}"
-                if call.answer is None and call.error is None:
-                    yield f"{where}: the model's reply is not in the trace{why(call)}"
-                elif any("reply" in text for text in call.missing):
-                    yield f"{where}: {'; '.join(call.missing)}"
-                for ask in call.answer.calls if call.answer else ():
-                    if not isinstance(ask.args, Mapping):
-                        yield f"{where}: the arguments of its call of {ask.name!r} are no object"
-                if not call.start and sum(len(turn.calls) for turn in turns) > 1:
-                    yield f"{where}: it has no time, so the order of the calls is unknown"
+        for where, turn, call in calls_of(turns):
+            if call.answer is None and call.error is None:
+                yield f"{where}: the model's reply is not in the trace{why(call)}"
+            elif any("reply" in text for text in call.missing):
+                yield f"{where}: {'; '.join(call.missing)}"
+            for ask in call.answer.calls if call.answer else ():
+                if not isinstance(ask.args, Mapping):
+                    yield f"{where}: the arguments of its call of {ask.name!r} are no object"
+            if not call.start and sum(len(turn.calls) for turn in turns) > 1:
+                yield f"{where}: it has no time, so the order of the calls is unknown"
         yield from missing_calls(turns)
 
     def _missing(self, turns: Sequence[RecordedTurn]) -> Iterator[str]:
-        if broken := sum(len(unit.broken) for unit in self._units):
-            yield f"the file lacks the parent of {counted(broken, 'span')}"
-        if len(self._units) > 1 and self._is_bare and not self._session:
+        if len(self._units) > 1 and not self._session:
             yield (
                 "the trace names no conversation: simkit reads its model calls as one, and finds "
                 "turns by the user's messages"
@@ -195,11 +179,24 @@ class _Growing:
                 "or turns before this trace"
             )
         yield from chain.from_iterable(map(_Unit.gaps, self._units))
-        yield from lost_spans([*chain.from_iterable(unit.steps for unit in self._units)], turns)
+        yield from lines_of_spans([*chain.from_iterable(unit.steps for unit in self._units)], turns)
         for number, turn in enumerate(turns, 1):
-            yield from missing_in(turn, number)
-        yield from lost_messages(turns)
-        if not all(map(all, (turn.agents for turn in turns))):
+            yield from (f"turn {number}{line}" for line in _gaps_of(turn))
+        for where, _, call in calls_of(turns):
+            yield from (f"{where}: {line}" for line in lines_of_call(call))
+        yield from lines_of_contexts(turns)
+        if not all(call.agent for call in calls):
             yield (
                 "no span names the agents: they are told by their instructions, and named by them"
             )
+
+
+def _gaps_of(turn: RecordedTurn) -> Iterator[str]:
+    """Yield the ends of the lines on the gaps of a turn."""
+    settings = turn.own.get(names.SETTINGS)
+    for key in settings if isinstance(settings, list) else ():
+        yield f": the value of `{key}`, which the run's scenario sets: write it"
+    last = turn.calls[-1].answer
+    if last is not None and last.calls and not turn.failed:
+        yield f" ends with a call of {last.calls[0].name!r}, and no reply"
+    yield from lines_of_tools(turn)

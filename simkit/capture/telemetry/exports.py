@@ -22,6 +22,7 @@ from simkit.core.text import counted, short
 
 _HEX: Final = re.compile(r"[0-9a-f]+", re.IGNORECASE)
 _ID_BYTES: Final = (8, 16)
+DAY_NS: Final = 86_400 * 10**9
 
 
 class Span(msgspec.Struct, kw_only=True):
@@ -56,6 +57,8 @@ class Export(msgspec.Struct, kw_only=True):
     """Of other formats than OTLP: the exported objects."""
     problems: list[str] = []
     """Its parts that cannot be read."""
+    objects: list[Any] = []
+    """All that the file holds, as plain values."""
 
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -77,7 +80,7 @@ def read_export(content: bytes, name: str) -> Export:
     objects, problems = _objects(content)
     if objects is None:
         return _protobuf(content, name)
-    export = Export(format="", problems=problems)
+    export = Export(format="", problems=problems, objects=objects)
     logs: list[Mapping[str, Any]] = []
     unknown = 0
     for kind, value in chain.from_iterable(map(_parts, objects)):
@@ -184,8 +187,9 @@ def _protobuf(content: bytes, name: str) -> Export:
         message.ParseFromString(content)
     except DecodeError:
         message.Clear()
-    export = Export(format=OTLP)
-    export.spans += _spans(MessageToDict(message), export.problems)
+    value = MessageToDict(message)
+    export = Export(format=OTLP, objects=[value])
+    export.spans += _spans(value, export.problems)
     if not export.spans:
         raise TraceError(f"{name}: it is neither JSON nor OTLP's protobuf, or it is cut off")
     return export
@@ -256,6 +260,8 @@ def _add_logs(export: Export, logs: list[Mapping[str, Any]]) -> None:
             at = int(record.get("timeUnixNano") or record.get("observedTimeUnixNano") or 0)
             if place in by_id and name:
                 span = by_id[place]
+                if abs(at - span.start) > DAY_NS:
+                    export.problems.append(f"an event of {span.name!r} has not its time")
                 events.append((at, span, (name, _value(record.get("body")), attributes)))
             lost += name.startswith("gen_ai.") and place not in by_id
     for _, span, event in sorted(events, key=lambda row: row[0]):

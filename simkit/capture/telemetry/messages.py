@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from simkit.capture.telemetry.exports import json_value, mapping_or_empty
+from simkit.capture.telemetry.exports import json_value, mapping_or_empty, text_of
 from simkit.core.messages import ROLE_ALIASES, JsonValue, Message, ToolCall
 from simkit.providers.values import Offer
 
@@ -33,6 +33,16 @@ def loaded(value: Any) -> JsonValue:
         except (ValueError, RecursionError):
             return value
     return value
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in a value, those in texts of JSON too."""
+    value = loaded(value)
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(item)
 
 
 def messages_in(value: Any) -> list[Message]:
@@ -65,8 +75,6 @@ def answer_in(value: Any) -> Message:
 
 def _message_of(item: Any) -> Message:
     item = loaded(item)
-    if isinstance(item, str):
-        return Message("user", item)
     if isinstance(item, Sequence) and len(item) == 2 and item[0] in ROLE_ALIASES:
         return Message(ROLE_ALIASES[item[0]], str(item[1]))
     if not isinstance(item, Mapping):
@@ -103,7 +111,8 @@ def _of_role(item: Mapping[str, Any]) -> Message:
     if "parts" in item:
         return _of_parts(role, item["parts"])
     content = item.get("content")
-    if content == {} or not isinstance(content, str | list | Mapping | None):
+    form = content.get("type") if isinstance(content, Mapping) else "text"
+    if form not in _TEXTS or not isinstance(content, str | list | Mapping | None):
         raise ContentMissing("the text of a message")
     text = content if isinstance(content, str) else _text_of(content)
     calls = tuple(_calls(item.get("tool_calls") or item.get("toolCalls") or ()))
@@ -127,7 +136,7 @@ def _result(call_id: str, result: Any, tool: str = "") -> Message:
 def _of_parts(role: str, parts: Any) -> Message:
     """Return a message of GenAI conventions."""
     texts, calls = list[str](), list[ToolCall]()
-    for part in parts or ():
+    for part in parts:
         kind = part.get("type")
         if kind in _TEXTS:
             if part.get("content") is None and part.get("text") is None:
@@ -203,9 +212,9 @@ def _calls(calls: Any) -> Iterator[ToolCall]:
 
 
 def _call(identity: Any, name: Any, args: JsonValue) -> ToolCall:
-    if not name:
+    if not name or not isinstance(name, str):
         raise ContentMissing("the name of a called tool")
-    return ToolCall(str(identity or ""), str(name), args)
+    return ToolCall(str(identity or ""), name, args)
 
 
 def _joined(messages: Iterable[Message]) -> Iterator[Message]:
@@ -238,17 +247,18 @@ def _named(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def offers_in(definitions: Any) -> tuple[Offer, ...]:
-    """Return the tools that a request offered, of those whose names are known."""
-    offers = []
-    for item in definitions if isinstance(definitions, list) else ():
-        item = loaded(item)
-        if isinstance(item, Mapping):
-            item = loaded(item.get("json_schema") or item.get("tool.json_schema") or item)
-            inner = item.get("function") if isinstance(item.get("function"), Mapping) else item
-            if inner.get("name"):
-                schema = inner.get("parameters", inner.get("input_schema"))
-                offers.append(Offer(str(inner["name"]), schema, str(inner.get("description", ""))))
-    return tuple(offers)
+    """Return the tools that a request offered; raise ContentMissing for what is no tool."""
+    return tuple(map(_offer_of, definitions or ()))
+
+
+def _offer_of(item: Any) -> Offer:
+    item = loaded(item)
+    item = loaded(item.get("json_schema") or item.get("tool.json_schema") or item)
+    inner = item.get("function", item)
+    schema = inner.get("parameters", inner.get("input_schema"))
+    if not isinstance(schema, Mapping | None):
+        raise ContentMissing("the parameters of a tool")
+    return Offer(text_of(inner["name"]), schema, text_of(inner.get("description") or ""))
 
 
 def unflattened(attributes: Mapping[str, Any], prefix: str) -> list[Any]:
@@ -272,6 +282,8 @@ def _listed(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if value and all(key.isdigit() for key in value):
+        if {*map(int, value)} != {*range(len(value))}:
+            raise ContentMissing("an entry of a list")
         return [_listed(value[key]) for key in sorted(value, key=int)]
     return {key: _listed(inner) for key, inner in value.items()}
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from simkit.capture.telemetry.spans import Step
-from simkit.core.messages import JsonValue
+from simkit.core.messages import JsonValue, ToolCall
 
 
 class RecordedTurn(msgspec.Struct):
@@ -18,8 +18,6 @@ class RecordedTurn(msgspec.Struct):
     """Its facts in a run of simkit, by names of `conventions`; empty for others."""
     calls: list[Step] = []
     """The model calls, as they began."""
-    agents: list[str] = []
-    """The agent of each call; empty where the export does not say it."""
     tools: list[Step] = []
     targets: list[str] = []
     """The agents that were handed to."""
@@ -27,6 +25,11 @@ class RecordedTurn(msgspec.Struct):
     """The tools inside which models were asked, so that they are no fixed results."""
     failed: bool = False
     """Whether it ended with an error."""
+
+    @property
+    def asks(self) -> list[ToolCall]:
+        """The calls of tools that its replies ask for."""
+        return [ask for call in self.calls if call.answer for ask in call.answer.calls]
 
 
 class RecordedConversation(msgspec.Struct):

@@ -5,19 +5,26 @@ from __future__ import annotations
 from ast import literal_eval
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
-from simkit.capture.telemetry.exports import AGENTS, OTLP, Export, reading
-from simkit.capture.telemetry.messages import answer_in, messages_in, offers_in
+from simkit.capture.telemetry.exports import (
+    AGENTS,
+    OTLP,
+    Export,
+    mapping_or_empty,
+    reading,
+    text_of,
+)
+from simkit.capture.telemetry.gaps.texts import cut_texts
 from simkit.capture.telemetry.spans import (
-    Kind,
     Step,
+    kind_of,
     name_graph_agents,
-    or_absent,
-    read_ends,
-    reading_part,
+    note_kind,
+    read_beginning,
+    read_parts,
     steps_of_spans,
-    tool_result,
 )
 
 
@@ -25,16 +32,25 @@ def steps_of_langsmith(records: Sequence[Mapping[str, Any]], problems: list[str]
     """Return the step of each run, of which batches have the beginning and the end apart."""
     runs: dict[str, dict[str, Any]] = {}
     for record in records:
-        run = runs.setdefault(str(record["id"]), {})
-        run |= {key: value for key, value in record.items() if value not in (None, {}, [])}
+        _merge(runs.setdefault(str(record["id"]), {}), record)
     steps = []
     for identity, run in runs.items():
         with reading(f"run {run.get('name', identity)!r}", problems):
             steps.append(_of_run(identity, run))
+            note_kind(steps[-1].name, str(run.get("run_type")), problems)
     return steps
 
 
-_KINDS: Final[Mapping[str, Kind]] = {"llm": "model", "tool": "tool"}
+def _merge(run: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add what a later record says of a run: it may say less of a part than the first."""
+    for key, value in more.items():
+        first = run.get(key)
+        if value in (None, {}, []) or (isinstance(first, list) and len(first) > len(value)):
+            continue
+        if isinstance(value, Mapping) and isinstance(run.get(key, {}), dict):
+            _merge(run.setdefault(key, {}), value)
+        else:
+            run[key] = value
 
 
 def _of_run(identity: str, run: Mapping[str, Any]) -> Step:
@@ -44,7 +60,7 @@ def _of_run(identity: str, run: Mapping[str, Any]) -> Step:
         id=identity,
         trace=str(run.get("trace_id", identity)),
         parent=str(run.get("parent_run_id") or ""),
-        kind=_KINDS.get(str(run.get("run_type")), "other"),
+        kind=kind_of(run.get("run_type")),
         name=str(run.get("name", "")),
         session=str(next((metadata[key] for key in _THREADS if metadata.get(key)), "")),
         start=_nanoseconds(run.get("start_time")),
@@ -55,21 +71,17 @@ def _of_run(identity: str, run: Mapping[str, Any]) -> Step:
         attributes={"metadata": metadata},
     )
     inputs, outputs = run.get("inputs"), run.get("outputs")
-    if step.kind == "model":
-        _read_call(step, inputs, _generation(outputs))
-        step.offers = offers_in((extra.get("invocation_params") or {}).get("tools"))
-    elif step.kind == "tool":
-        step.args = or_absent((inputs or {}).get("input", inputs))
-        step.result = tool_result(or_absent(outputs))
-    read_ends(step, inputs, outputs)
+    if step.end and not step.failed and outputs is None:
+        step.missing.append(f"{step.name!r} ended, and has neither an outcome nor an error")
+    is_model = step.kind == "model"
+    read_parts(
+        step,
+        lambda: inputs if is_model else (inputs or {}).get("input", inputs),
+        lambda: _generation(outputs) if is_model else outputs,
+        lambda: (extra.get("invocation_params") or {}).get("tools"),
+    )
+    read_beginning(step, inputs)
     return step
-
-
-def _read_call(step: Step, source: Any, output: Any) -> None:
-    with reading_part(step, "what the model was sent"):
-        step.messages = None if source is None else tuple(messages_in(source))
-    with reading_part(step, "the model's reply"):
-        step.answer = None if output is None else answer_in(output)
 
 
 _THREADS: Final = ("session_id", "thread_id", "conversation_id")
@@ -104,22 +116,27 @@ def steps_of_agents(records: Sequence[Mapping[str, Any]], problems: list[str]) -
         if record.get("object") != "trace":
             with reading(f"span {record['id']!r}", problems):
                 steps.append(_of_agents_span(record, groups))
+                data = mapping_or_empty(record.get("span_data"))
+                note_kind(str(data.get("name", "")), str(data.get("type")), problems)
     return steps
 
 
 def _of_agents_span(record: Mapping[str, Any], groups: Mapping[str, str]) -> Step:
-    trace, error = str(record.get("trace_id", "")), record.get("error") or {}
+    trace, error = str(record.get("trace_id", "")), record.get("error")
     step = Step(
         id=str(record["id"]),
         trace=trace,
         parent=str(record.get("parent_id") or ""),
+        kind=kind_of(mapping_or_empty(record.get("span_data")).get("type")),
         session=groups.get(trace, ""),
         start=_nanoseconds(record.get("started_at")),
         end=_nanoseconds(record.get("ended_at")),
-        failed=bool(error),
-        status=" ".join(str(part) for part in (error.get("message"), error.get("data")) if part),
+        failed=error is not None,
+        status="" if error is None else f"{text_of(error['message'])} {error.get('data') or ''}",
         missing=[],
     )
+    if "error" not in record:
+        step.missing.append("its span does not say whether it failed")
     _read_agents_span(step, record.get("span_data") or {})
     return step
 
@@ -136,27 +153,17 @@ def _mcp_result(output: Any) -> Any:
 
 
 def _read_agents_span(step: Step, data: Mapping[str, Any]) -> None:
-    kind = data.get("type")
-    if kind == "agent":
-        step.kind, step.name = "agent", str(data.get("name", ""))
-    elif kind == "handoff":
-        step.kind, step.name = "handoff", str(data.get("to_agent") or "")
-    elif kind == "function":
-        step.kind, step.name = "tool", str(data.get("name", ""))
-        step.args, step.result = or_absent(data.get("input")), or_absent(data.get("output"))
-        mcp = data.get("mcp_data")
-        step.server = str(mcp.get("server", "")) if isinstance(mcp, Mapping) else ""
-        if step.server:
-            step.result = _mcp_result(step.result)
-    elif kind == "generation":
-        step.kind = "model"
-        _read_call(step, data.get("input"), data.get("output"))
-    elif kind == "response":
-        step.kind = "model"
+    if step.kind in ("agent", "tool", "handoff"):
+        step.name = text_of(data.get("to_agent" if step.kind == "handoff" else "name"))
+    step.server = str(mapping_or_empty(data.get("mcp_data")).get("server", ""))
+    if data.get("type") == "response":
         step.missing.append(
             "the SDK's exporter sends only the ids of responses, not what they say: use a chat "
             "completions model, or an OpenTelemetry instrumentation"
         )
+    read_parts(step, partial(data.get, "input"), partial(data.get, "output"))
+    if step.server:
+        step.result = _mcp_result(step.result)
 
 
 # The steps of an export, in whichever format it is
@@ -179,10 +186,9 @@ def steps_of(export: Export) -> list[Step]:
             export.problems.append(f"two spans have the id of {step.name!r}: the first is left out")
         if step.end or known is step:
             by_id[step.id] = step
-    _cut_rings([*by_id.values()], by_id, export.problems)
-    name_graph_agents([*by_id.values()])
+    name_graph_agents([*by_id.values()], export.problems)
     ordered = sorted(by_id.values(), key=lambda step: step.start)
-    export.problems += _traces_without_calls(ordered)
+    export.problems += [*_traces_without_calls(ordered), *cut_texts(ordered, export.objects)]
     sessions = {step.trace: step.session for step in ordered if step.session}
     for step in ordered:
         step.session = step.session or sessions.get(step.trace, "")
@@ -194,19 +200,3 @@ def _traces_without_calls(steps: Sequence[Step]) -> Iterator[str]:
     agents = {s.trace: s.name for s in steps if s.kind == "agent" and s.trace not in asking}
     for name in agents.values():
         yield f"agent {name!r} ran, and its trace has no model call"
-
-
-def _cut_rings(steps: Sequence[Step], by_id: Mapping[str, Step], problems: list[str]) -> None:
-    """Take the parent from a step that stands in itself."""
-    outside: set[str] = set()
-    for step in steps:
-        path: dict[str, Step] = {}
-        at: Step | None = step
-        while at is not None and at.id not in outside:
-            if at.id in path:
-                problems.append(f"span {at.name!r} is its own ancestor: its parent is unknown")
-                at.parent = ""
-                break
-            path[at.id] = at
-            at = by_id.get(at.parent)
-        outside |= path.keys()

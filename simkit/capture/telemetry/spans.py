@@ -6,14 +6,15 @@ Steps are the model calls, tool runs, agent runs and handoffs that spans of any 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
 
 from simkit.capture.telemetry import conventions as names
-from simkit.capture.telemetry.exports import UNREADABLE, Span, mapping_or_empty, reading
+from simkit.capture.telemetry.exports import UNREADABLE, Span, mapping_or_empty, reading, text_of
 from simkit.capture.telemetry.messages import (
     ContentMissing,
     answer_in,
@@ -21,9 +22,11 @@ from simkit.capture.telemetry.messages import (
     messages_in,
     of_openinference,
     offers_in,
+    texts_in,
     unflattened,
 )
 from simkit.core.messages import ABSENT, Fails, JsonValue, Message
+from simkit.core.text import short
 from simkit.providers.failures import FAILURES, kind_of_status
 from simkit.providers.values import Offer
 
@@ -56,8 +59,6 @@ class Step(msgspec.Struct, kw_only=True):
     """The MCP server of a tool."""
     text: str = ""
     """The user's message, where a step around all others has it."""
-    outcome: str = ""
-    """The text with which an agent, or a step around all others, ended."""
     missing: list[str] = []
     """Its parts that the export does not have."""
     attributes: Mapping[str, Any] = {}
@@ -70,8 +71,22 @@ class Step(msgspec.Struct, kw_only=True):
         return failure_of(self.status) if self.failed else None
 
 
+def outwards(step: Step, around: Mapping[str, Step]) -> Iterator[Step]:
+    """Yield a step and those around it, the nearest first; in a ring each once."""
+    at, path = step, set[str]()
+    while at.id not in path:
+        path.add(at.id)
+        yield at
+        at = around.get(at.parent, at)
+
+
+def messages_of(step: Step) -> list[Message]:
+    """Return what a model was sent, and its reply."""
+    return [*(step.messages or ()), *filter(None, [step.answer])]
+
+
 _CODE: Final = re.compile(r"(?:Error code:|HTTP|status)\D{0,4}(\d{3})\b", re.IGNORECASE)
-_KINDS: Final = (
+_FAILURES: Final = (
     ("rate_limit", re.compile(r"rate.?limit", re.IGNORECASE)),
     ("timeout", re.compile(r"time[d ]?.?out", re.IGNORECASE)),
     ("connection", re.compile(r"connection error|APIConnectionError", re.IGNORECASE)),
@@ -83,7 +98,7 @@ def failure_of(status: str) -> Fails | None:
     code = _CODE.search(status)
     kind = kind_of_status(int(code[1])) if code else ""
     kind = next((word for word in status.split() if word in FAILURES), kind)
-    kind = kind or next((name for name, pattern in _KINDS if pattern.search(status)), "")
+    kind = kind or next((name for name, pattern in _FAILURES if pattern.search(status)), "")
     if not kind:
         return None
     usual = FAILURES[kind]
@@ -115,18 +130,37 @@ def tool_result(value: JsonValue) -> JsonValue:
     return value
 
 
+Part = Callable[[], Any]
+"""Returns a part of a step as the export has it, None for nothing; raises if it cannot be read."""
+
+
+def read_parts(step: Step, source: Part, output: Part, offers: Part = lambda: None) -> None:
+    """Read what a model or a tool was sent, and what came of it."""
+    if step.kind == "model":
+        with reading_part(step, "what the model was sent"):
+            value = _whole(source())
+            step.messages = None if value is None else tuple(messages_in(value))
+        with reading_part(step, "the model's reply"):
+            value = _whole(output())
+            step.answer = None if value is None else answer_in(value)
+        with reading_part(step, "the tools that the model was offered"):
+            step.offers = offers_in(loaded(offers()))
+    elif step.kind == "tool":
+        with reading_part(step, f"the arguments of {step.name!r}"):
+            step.args = or_absent(source())
+        with reading_part(step, f"the result of {step.name!r}"):
+            step.result = _of_server(step, tool_result(or_absent(output())))
+
+
 _JSON_START: Final = re.compile(r"[{\[]\s*($|[\"{\[])")
 """The beginning of JSON, and hardly of a text that a user wrote."""
 
 
-def read_ends(step: Step, source: Any, output: Any) -> None:
-    """Read the texts with which an agent's or an outermost step began and ended."""
+def read_beginning(step: Step, source: Any) -> None:
+    """Read the text with which an outermost step began."""
     if not step.parent and step.kind != "model":
         with reading_part(step, "the user's message that its outermost span has"):
             step.text = _last_text(source)
-    if step.kind == "agent" or (step.kind == "other" and not step.parent):
-        with suppress(ContentMissing, *UNREADABLE):
-            step.outcome = _last_text(output)
 
 
 def _last_text(value: Any) -> str:
@@ -144,38 +178,35 @@ def _last_text(value: Any) -> str:
 # LangGraph, as LangChain's callbacks show it
 
 
+_GRAPH: Final = "langgraph_"
+
+
 def node_metadata(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the facts of LangGraph on a node; empty for others."""
     whole = loaded(attributes.get("metadata"))
-    if isinstance(whole, Mapping) and "langgraph_node" in whole:
+    if isinstance(whole, Mapping) and any(key.startswith(_GRAPH) for key in whole):
         return whole
     prefix = "langfuse.observation.metadata."
     parts = {
-        key.removeprefix(prefix): _unquoted(value)
+        key.removeprefix(prefix): str(value).strip('"')  # Langfuse writes texts of JSON.
         for key, value in attributes.items()
         if key.startswith(prefix)
     }
-    return parts if "langgraph_node" in parts else {}
-
-
-def _unquoted(value: Any) -> Any:
-    """Return the text in a text of JSON: Langfuse writes metadata so."""
-    is_quoted = isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"'
-    return value[1:-1] if is_quoted else value
+    return parts if any(key.startswith(_GRAPH) for key in parts) else {}
 
 
 _MODEL_NODES: Final = ("agent", "model", "call_model")
 """The node of a prebuilt agent that asks the model; the agent is called as its graph."""
 
 
-def name_graph_agents(steps: Sequence[Step]) -> None:
+def name_graph_agents(steps: Sequence[Step], problems: list[str]) -> None:
     by_id = {step.id: step for step in steps}
     for step in steps:
         metadata = node_metadata(step.attributes)
+        if metadata and "langgraph_node" not in metadata:
+            problems.append(f"span {step.name!r} does not name its node")
         if metadata and step.kind in ("model", "tool"):
-            outermost = step
-            while outermost.parent in by_id:
-                outermost = by_id[outermost.parent]
+            outermost = [*outwards(step, by_id)][-1]
             graph = str(outermost.attributes.get("graph.name", "")) or outermost.name
             step.agent = agent_in_graph(metadata, graph)
         session = metadata.get("thread_id")
@@ -186,7 +217,7 @@ def agent_in_graph(metadata: Mapping[str, Any], graph: str) -> str:
     """Return the agent of a node, by the path of graphs to it."""
     place = str(metadata.get("langgraph_checkpoint_ns") or metadata.get("checkpoint_ns") or "")
     path = [part.partition(":")[0] for part in place.split("|") if part]
-    path = path or [str(metadata["langgraph_node"])]
+    path = path or [str(metadata.get("langgraph_node", ""))]
     if path[-1] not in _MODEL_NODES:
         return path[-1]
     if len(path) > 1:
@@ -196,69 +227,61 @@ def agent_in_graph(metadata: Mapping[str, Any], graph: str) -> str:
 
 def steps_of_spans(spans: Sequence[Span], problems: list[str]) -> list[Step]:
     """Return the step of each span, without those that cannot be read."""
-    limit = _length_limit(spans)
-    steps = []
+    steps = list[Step]()
+    scopes = {span.scope for span in spans if _kind_of(span)}
     for span in spans:
         with reading(f"span {span.name!r}", problems):
-            steps.append(_step(span, limit))
+            steps.append(_step(span))
+            if span.scope in scopes:
+                note_kind(span.name, _kind_of(span), problems)
     return steps
 
 
-def _length_limit(spans: Sequence[Span]) -> int:
-    """Return the length at which an exporter cut texts; 0 if it cut none.
+_KINDS: Final[Mapping[str, Kind]] = {
+    "llm": "model", "generation": "model", "response": "model", "tool": "tool",
+    "function": "tool", "agent": "agent", "handoff": "handoff",
+}  # fmt: skip
 
-    It shows in a text that begins as JSON, ends before its end, and is the longest.
-    """
-    texts = [v for span in spans for v in span.attributes.values() if isinstance(v, str)]
-    longest = max(map(len, texts), default=0)
-    is_cut = any(
-        len(text) == longest and text.startswith(("{", "[")) and loaded(text) is text
-        for text in texts
-    )
-    return longest if is_cut else 0
+
+def kind_of(word: Any) -> Kind:
+    """Return the kind that OpenInference, Langfuse, LangSmith or OpenAI Agents name so."""
+    return _KINDS.get(str(word).lower(), "other")
+
+
+def note_kind(name: str, kind: str, problems: list[str]) -> None:
+    """Note a kind of span that no known exporter writes."""
+    if kind not in names.KINDS.split():
+        problems.append(f"the span {name!r} is of no known kind ({kind or 'none'})")
+
+
+def _kind_of(span: Span) -> str:
+    """Return the word that says of what kind a span is; empty for none."""
+    words = map(span.attributes.get, (names.KIND, names.OBSERVATION, names.OPERATION))
+    return next((str(word).lower() for word in words if word is not None), "")
 
 
 _SESSIONS: Final = (names.RUN, names.SCENARIO, *names.SESSIONS)
 """All sessions of a run that simkit exported are one scenario again."""
 
 
-class _Attributes(dict[str, Any]):
-    """Attributes of a span; one that was cut off raises ContentMissing when it is read."""
-
-    def __init__(self, values: Mapping[str, Any], limit: int) -> None:
-        super().__init__(values)
-        self.limit = limit
-
-    def first(self, *keys: str) -> Any:
-        """Return the first attribute of these names; None if there is none."""
-        for key in keys:
-            value = self.get(key)
-            if value is not None:
-                if self.limit and isinstance(value, str) and len(value) == self.limit:
-                    raise ContentMissing(f"{key} is cut off after {self.limit} characters")
-                return value
-        return None
-
-    def check(self, prefix: str) -> None:
-        """Raise ContentMissing if an attribute below a prefix was cut off."""
-        for key in self:
-            if key.startswith(f"{prefix}."):
-                self.first(key)
-
-
-def _step(span: Span, limit: int) -> Step:
-    attributes = _Attributes(span.attributes, limit)
+def _step(span: Span) -> Step:
+    attributes = span.attributes
+    errors = [
+        f"{values.get('exception.type', '')}: {values.get('exception.message', '')}"
+        for name, _, values in span.events
+        if name == "exception"
+    ]
     step = Step(
         id=span.id,
         trace=span.trace,
         parent=span.parent,
         session=str(next((attributes[key] for key in _SESSIONS if key in attributes), "")),
         name=span.name,
-        agent=str(attributes.get(names.AGENT, "")),
+        agent=text_of(attributes.get(names.AGENT, "")),
         start=span.start,
         end=span.end,
         failed=span.failed or names.ERROR in attributes,
-        status=" ".join([span.status, str(attributes.get(names.ERROR, "")), *_exceptions(span)]),
+        status=" ".join([span.status, str(attributes.get(names.ERROR, "")), *errors]),
         missing=[],
         attributes=attributes,
     )
@@ -273,67 +296,59 @@ def _step(span: Span, limit: int) -> Step:
     return step
 
 
-def _exceptions(span: Span) -> list[str]:
-    return [
-        f"{attributes.get('exception.type', '')}: {attributes.get('exception.message', '')}"
-        for name, _, attributes in span.events
-        if name == "exception"
-    ]
-
-
-def _read_genai(step: Step, attributes: _Attributes, span: Span) -> None:
+def _read_genai(step: Step, attributes: Mapping[str, Any], span: Span) -> None:
     operation = str(attributes.get(names.OPERATION, ""))
     if operation in names.ASKS or (names.OUTPUT in attributes and not step.agent):
         step.kind = "model"
-        _read_genai_call(step, attributes, span)
+        for name, _, more in span.events:
+            attributes = {**attributes, **(more if name == names.DETAILS else {})}
+        source = partial(_genai_input, step, attributes, span)
+        output = partial(_genai_output, attributes, span)
+        read_parts(step, source, output, partial(attributes.get, names.OFFERS))
     elif operation == names.TOOL or attributes.get(names.MCP_METHOD) == "tools/call":
-        step.kind, step.name = "tool", str(attributes.get(names.TOOL_NAME, ""))
+        step.kind, step.name = "tool", text_of(attributes.get(names.TOOL_NAME, ""))
         step.status = span.status or step.status
         step.server = str(attributes.get(names.SERVER, ""))
-        with reading_part(step, f"the arguments of {step.name!r}"):
-            step.args = _value_of(attributes, names.ARGUMENTS, span)
-        with reading_part(step, f"the result of {step.name!r}"):
-            step.result = _of_server(step, _value_of(attributes, names.RESULT, span))
+        keys = (names.ARGUMENTS, names.RESULT)
+        read_parts(step, *(partial(attributes.get, key) for key in keys))
+        if span.scope == names.OWN:  # Its values have their types.
+            step.args, step.result = (attributes.get(key, ABSENT) for key in keys)
     elif names.HANDOFF_TO in attributes:
-        step.kind, step.name = "handoff", str(attributes[names.HANDOFF_TO])
+        step.kind, step.name = "handoff", text_of(attributes[names.HANDOFF_TO])
     elif step.agent and operation in names.INVOKES:
         step.kind, step.name = "agent", step.agent
-    read_ends(step, attributes.get(names.INPUT), attributes.get(names.OUTPUT))
+    _check_title(step, operation, span.name)
+    read_beginning(step, attributes.get(names.INPUT))
 
 
-def _value_of(attributes: _Attributes, key: str, span: Span) -> JsonValue:
-    if span.scope == names.OWN:
-        return attributes.get(key, ABSENT)
-    return or_absent(attributes.first(key))
+def _check_title(step: Step, operation: str, title: str) -> None:
+    """Note a title, which ends with the step's name by the conventions, that has another."""
+    is_titled = operation in (names.TOOL, names.INVOKES[0]) and title.startswith(operation)
+    if is_titled and not title.endswith(f" {step.name}"):
+        step.missing.append(f"its span is called {title!r}, and names {step.name!r}")
 
 
-def _read_genai_call(step: Step, attributes: _Attributes, span: Span) -> None:
-    details = [more for name, _, more in span.events if name == names.DETAILS]
-    merged = _Attributes({**attributes, **(details[-1] if details else {})}, attributes.limit)
-    with reading_part(step, "what the model was sent"):
-        _read_genai_input(step, merged, span)
-    with reading_part(step, "the model's reply"):
-        output = merged.first(names.OUTPUT, "gen_ai.completion")
-        if output is not None:
-            step.answer = answer_in(_whole(output))
-        for name, body, more in span.events:
-            if name == names.CHOICE and step.answer is None:
-                step.answer = answer_in([body if isinstance(body, Mapping) else more])
-    with reading_part(step, "the tools that the model was offered"):
-        step.offers = offers_in(loaded(merged.first(names.OFFERS)))
-
-
-def _read_genai_input(step: Step, attributes: _Attributes, span: Span) -> None:
-    source = attributes.first(names.INPUT, "gen_ai.prompt")
+def _genai_input(step: Step, attributes: Mapping[str, Any], span: Span) -> Any:
+    source = attributes.get(names.INPUT, attributes.get("gen_ai.prompt"))
     if source is None:
         items = [_of_event(*event) for event in span.events if event[0] in names.MESSAGE_EVENTS]
         step.lacks_texts = bool(items)
     else:
         items = _whole(source)
-    system = attributes.first(names.SYSTEM)
+    system = attributes.get(names.SYSTEM)
     if system is not None:
         items = [{"role": "system", "parts": _whole(system)}, *items]
-    step.messages = tuple(messages_in(items)) if items else None
+    return items or None
+
+
+def _genai_output(attributes: Mapping[str, Any], span: Span) -> Any:
+    choices = [
+        [body if isinstance(body, Mapping) else more]
+        for name, body, more in span.events
+        if name == names.CHOICE
+    ]
+    output = attributes.get(names.OUTPUT, attributes.get("gen_ai.completion"))
+    return choices[0] if choices and output is None else output
 
 
 def _of_event(name: str, body: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -354,44 +369,34 @@ def _whole(value: Any) -> Any:
     return value
 
 
-_OPENINFERENCE: Final[Mapping[str, Kind]] = {"LLM": "model", "TOOL": "tool", "AGENT": "agent"}
-
-
-def _read_openinference(step: Step, attributes: _Attributes, span: Span) -> None:
-    step.kind = _OPENINFERENCE.get(str(attributes[names.KIND]), "other")
+def _read_openinference(step: Step, attributes: Mapping[str, Any], span: Span) -> None:
+    step.kind = kind_of(attributes[names.KIND])
+    values = [partial(attributes.get, f"{key}.value") for key in ("input", "output")]
     if step.kind == "model":
-        for key, subject in (("input", "what the model was sent"), ("output", "the model's reply")):
-            with reading_part(step, subject):
-                prefix = f"llm.{key}_messages"
-                attributes.check(prefix)
-                items = of_openinference(unflattened(attributes, prefix))
-                if span.cut:
-                    value = attributes.first(f"{key}.value")
-                    items = [] if value is None else _whole(value)
-                if items and key == "input":
-                    step.messages = tuple(messages_in(items))
-                elif items:
-                    step.answer = answer_in(items)
-        attributes.check("llm.tools")
-        step.offers = offers_in([i.get("tool") for i in unflattened(attributes, "llm.tools")])
+        flat = [partial(_openinference_messages, attributes, key) for key in ("input", "output")]
+        source, output = values if span.cut else flat
+        offers = partial(unflattened, attributes, "llm.tools")
+        read_parts(step, source, output, lambda: [item["tool"] for item in offers()])
     elif step.kind == "tool":
-        _read_tool(step, attributes, str(attributes.get("tool.name", span.name)), "input.value",
-                   "output.value")  # fmt: skip
+        step.name = str(attributes.get("tool.name", span.name))
+        read_parts(step, *values)
         if step.name.startswith("handoff to "):
             step.kind, step.name = "handoff", step.name.removeprefix("handoff to ")
     elif step.kind == "agent":
         step.name = str(attributes.get("agent.name") or attributes.get("graph.node.id", span.name))
         if node_metadata(attributes):  # Each node of a graph is called an agent.
             step.kind = "other"
-    read_ends(step, attributes.get("input.value"), attributes.get("output.value"))
+    read_beginning(step, attributes.get("input.value"))
 
 
-def _read_tool(step: Step, attributes: _Attributes, name: str, args: str, result: str) -> None:
-    step.name = name
-    with reading_part(step, f"the arguments of {name!r}"):
-        step.args = or_absent(attributes.first(args))
-    with reading_part(step, f"the result of {name!r}"):
-        step.result = _of_server(step, tool_result(or_absent(attributes.first(result))))
+def _openinference_messages(attributes: Mapping[str, Any], key: str) -> Any:
+    """Return messages, of which spans have a second copy; raise ContentMissing if they differ."""
+    items = of_openinference(unflattened(attributes, f"llm.{key}_messages"))
+    copies = {*texts_in([value for name, value in attributes.items() if "_messages." not in name])}
+    for text in filter(None, (message.content for message in messages_in(items))):
+        if not copies >= ({*texts_in(text)} or {text}):
+            raise ContentMissing(f"of its two copies only one has {short(text, 60)!r}")
+    return items or None
 
 
 def _of_server(step: Step, result: JsonValue) -> JsonValue:
@@ -402,35 +407,25 @@ def _of_server(step: Step, result: JsonValue) -> JsonValue:
     return result["text"]
 
 
-def _read_langfuse(step: Step, attributes: _Attributes, span: Span) -> None:
-    kind = str(attributes[names.OBSERVATION])
-    kinds: Mapping[str, Kind] = {"generation": "model", "tool": "tool", "agent": "agent"}
-    step.kind = kinds.get(kind, "other")
+def _read_langfuse(step: Step, attributes: Mapping[str, Any], span: Span) -> None:
+    step.kind = kind_of(attributes[names.OBSERVATION])
     step.status = f"{step.status} {attributes.get('langfuse.observation.status_message', '')}"
     step.failed = step.failed or attributes.get("langfuse.observation.level") == "ERROR"
-    if step.kind == "model":
-        with reading_part(step, "what the model was sent"):
-            source = _whole(attributes.first("langfuse.observation.input"))
-            if isinstance(source, Mapping):
-                step.offers = offers_in(source.get("tools"))
-            elif isinstance(source, list):  # LangChain's tools stand between the messages.
-                tools = [item["content"] for item in source if _is_offer(item)]
-                step.offers = offers_in(tools)
-                source = [item for item in source if not _is_offer(item)]
-            step.messages = None if source is None else tuple(messages_in(source))
-        with reading_part(step, "the model's reply"):
-            output = attributes.first("langfuse.observation.output")
-            step.answer = None if output is None else answer_in(_whole(output))
-    elif step.kind == "tool":
-        _read_tool(step, attributes, span.name, "langfuse.observation.input",
-                   "langfuse.observation.output")  # fmt: skip
-    elif step.kind == "agent":
-        step.name = span.name
-        if node_metadata(attributes):
-            step.kind = "other"
-    read_ends(
-        step, *map(attributes.get, ("langfuse.observation.input", "langfuse.observation.output"))
-    )
+    values = [attributes.get(f"langfuse.observation.{key}") for key in ("input", "output")]
+    if step.kind == "agent" and node_metadata(attributes):
+        step.kind = "other"
+    source, tools = _without_offers(values[0]) if step.kind == "model" else (values[0], None)
+    read_parts(step, lambda: source, lambda: values[1], lambda: tools)
+    read_beginning(step, values[0])
+
+
+def _without_offers(value: Any) -> tuple[Any, Any]:
+    """Return messages, and the tools beside them; LangChain's stand between the messages."""
+    value = loaded(value)
+    if not isinstance(value, list):
+        return value, mapping_or_empty(value).get("tools")
+    tools = [item["content"] for item in value if _is_offer(item)]
+    return [item for item in value if not _is_offer(item)], tools
 
 
 def _is_offer(item: Any) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.capture.telemetry import conventions as names
-from simkit.capture.telemetry.exports import json_value
+from simkit.capture.telemetry.exports import json_value, mapping_or_empty
 from simkit.capture.telemetry.messages import loaded
 from simkit.capture.telemetry.recorded import RecordedConversation, RecordedTurn
 from simkit.capture.telemetry.spans import Step
@@ -116,15 +116,12 @@ def _servers(conversation: RecordedConversation) -> dict[str, Any]:
         for tool in turn.tools:
             if tool.server:
                 server = servers.setdefault(tool.server, {"mcp": {"tools": {}}})
-                args = schemas.get(tool.name) or _types_of(tool.args)
+                types = {
+                    k: _TYPES.get(type(v), "object") for k, v in mapping_or_empty(tool.args).items()
+                }
+                args = schemas.get(tool.name) or types
                 server["mcp"]["tools"].setdefault(tool.name, {"args": args})
     return servers
-
-
-def _types_of(args: Any) -> dict[str, str]:
-    """Return the types of arguments, as a server's tool declares them."""
-    pairs = args.items() if isinstance(args, Mapping) else ()
-    return {key: _TYPES.get(type(value), "object") for key, value in pairs}
 
 
 _TYPES: Final = {
@@ -139,30 +136,32 @@ def has_whole_contexts(conversation: RecordedConversation) -> bool:
     """
     for turn in conversation.turns if not conversation.own else ():
         calls_by_agent: dict[str, set[str]] = {}
-        for call, agent in zip(turn.calls, turn.agents, strict=True):
+        for call in turn.calls:
             known = {c.id for message in call.messages or () for c in message.calls}
-            if call.messages is not None and not calls_by_agent.get(agent, set()) <= known:
+            own = calls_by_agent.setdefault(call.agent, set())
+            if call.messages is not None and not own <= known:
                 return False
-            if call.answer is not None and agent:
-                calls_by_agent.setdefault(agent, set()).update(c.id for c in call.answer.calls)
+            if call.agent and call.answer is not None:
+                own |= {c.id for c in call.answer.calls}
     return True
 
 
 def _run_of(conversation: RecordedConversation, functions: Mapping[str, str]) -> FirstRun:
     calls = [
-        ObservedCall(place, agent or UNMARKED, _request_of(call), _response_of(call))
+        ObservedCall(
+            place,
+            call.agent or UNMARKED,
+            ParsedRequest("", "", call.messages or (), call.offers),
+            _response_of(call),
+        )
         for place, turn in enumerate(conversation.turns)
-        for call, agent in zip(turn.calls, turn.agents, strict=True)
+        for call in turn.calls
     ]
     used = [use for place, turn in enumerate(conversation.turns) for use in _uses(place, turn)]
     targets = frozenset(name for turn in conversation.turns for name in turn.targets)
     return FirstRun(
         tuple(calls), tuple(used), functions, targets, frozenset(use.tool for use in used)
     )
-
-
-def _request_of(call: Step) -> ParsedRequest:
-    return ParsedRequest("", "", call.messages or (), call.offers)
 
 
 def _response_of(call: Step) -> ParsedResponse:
@@ -173,7 +172,10 @@ def _response_of(call: Step) -> ParsedResponse:
 
 def _uses(place: int, turn: RecordedTurn) -> Iterator[Used]:
     """Yield the tools' results: those of their spans, else those in later contexts."""
-    without = {call.name for call in _handoff_calls(turn)} | turn.asking
+    targets = tuple("transfer_to_" for _ in turn.targets[:1])
+    without = turn.asking | {
+        a.name for a in turn.asks if a.is_handoff or a.name.startswith(targets)
+    }
     yield from _uses_in_contexts(place, turn, without | {tool.name for tool in turn.tools})
     for tool in turn.tools:
         if tool.name not in without and tool.failed:
@@ -183,7 +185,7 @@ def _uses(place: int, turn: RecordedTurn) -> Iterator[Used]:
 
 
 def _uses_in_contexts(place: int, turn: RecordedTurn, without: Collection[str]) -> Iterator[Used]:
-    tools = {c.id: c.name for step in turn.calls if step.answer for c in step.answer.calls}
+    tools = {ask.id: ask.name for ask in turn.asks}
     results: dict[str, str] = {}
     for step in turn.calls:
         for message in step.messages or ():
@@ -192,13 +194,6 @@ def _uses_in_contexts(place: int, turn: RecordedTurn, without: Collection[str]) 
     for identity, tool in tools.items():
         if identity in results and tool not in without:
             yield Used(place, tool, results[identity])
-
-
-def _handoff_calls(turn: RecordedTurn) -> Iterator[Any]:
-    for step in turn.calls:
-        for call in step.answer.calls if step.answer else ():
-            if call.is_handoff or (turn.targets and call.name.startswith("transfer_to_")):
-                yield call
 
 
 def _claim_of(message: Message, call: Step) -> dict[str, Any]:
@@ -220,8 +215,7 @@ def _claims(
         yield "error", {"type": turn.own.get(names.ERROR, others)}
     if turn.targets or any(call.failed for call in turn.calls):
         return
-    calls = [c for step in turn.calls if step.answer for c in step.answer.calls]
-    tools = [{"tool": c.name, "args": claim_of(c.args)} for c in calls if not c.is_handoff]
+    tools = [{"tool": c.name, "args": claim_of(c.args)} for c in turn.asks if not c.is_handoff]
     if tools:
         yield "tool_calls", {"$has": tools}
 

@@ -59,10 +59,7 @@ def facts_of_import(conversation: RecordedConversation) -> list[Any]:
     return [
         [
             turn.user,
-            [
-                [agent, [shape(m) for m in c.messages or ()], shape(c.answer)]
-                for agent, c in zip(turn.agents, turn.calls, strict=True)
-            ],
+            [[c.agent, [shape(m) for m in c.messages or ()], shape(c.answer)] for c in turn.calls],
             [[t.name, t.args, t.status if t.failed else t.result] for t in turn.tools],
         ]
         for turn in conversation.turns

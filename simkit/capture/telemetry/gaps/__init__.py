@@ -1,0 +1,1 @@
+"""Lines on what an export lacks, a module for each part that tells it."""
