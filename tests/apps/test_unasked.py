@@ -14,6 +14,7 @@ from simkit.explore.subjects import pipeline_subject
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, Prepared
 from tests.adapters.running import APPS, run_app, scenarios
+from tests.conftest import sample_by_day
 from tests.explore.searching import without_shrinking
 
 PAGE = APPS.parent.parent / "docs" / "explanation" / "found-unasked.md"
@@ -37,7 +38,7 @@ def test_a_report_is_found_by_the_lint_in_the_table_and_its_mended_twin_is_silen
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", EXPLORED, ids=lambda case: case.item.name)
+@pytest.mark.parametrize("case", sample_by_day(EXPLORED, 2), ids=lambda case: case.item.name)
 def test_explore_finds_a_report_from_the_application_alone_as_the_table_says(
     case: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ from simkit.trace.events import ToolCalled, ToolReturned
 from tests.adapters.running import APPS, run_app
 from tests.building import run_yaml
 from tests.cli.projects import run_simkit
+from tests.conftest import sample_by_day
 from tests.explore.searching import search, search_all
 from tests.explore.test_simulations import labels, subject_of
 from tests.session.execution.test_cut_turns import describe_findings, ends, faults
@@ -345,7 +346,7 @@ def digest_in_new_process(file: Path, hash_seed: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("framework", "way"), [*cases()])
+@pytest.mark.parametrize(("framework", "way"), sample_by_day(cases(), 2))
 def test_the_races_profile_finds_tools_that_need_an_order(
     framework: str, way: str, tmp_path: Path
 ) -> None:
@@ -363,7 +364,7 @@ def test_the_races_profile_finds_tools_that_need_an_order(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("framework", "way"), [*cases()])
+@pytest.mark.parametrize(("framework", "way"), sample_by_day(cases(), 2))
 def test_a_tool_may_wait_for_another_one_of_its_message(
     framework: str, way: str, tmp_path: Path
 ) -> None:
