@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from simkit.capture.http.installing import Installation, Row
+from simkit.capture.http.installing import Installation, Keeper, Row
+from simkit.core.determinism.installing import installed
 from simkit.core.errors import SimkitError
 from simkit.core.requirements import install_command
 
@@ -77,7 +79,8 @@ def draw(
 
     is_stopped = False
     try:
-        _drawn_by_hypothesis(attempt, chunk, _plans(turns_max, rare))
+        with closing(Keeper()) as keeper, keeper.keeping(), installed.keep():
+            _drawn_by_hypothesis(attempt, chunk, _plans(turns_max, rare))
     except KeyboardInterrupt:
         if failure is not None:
             raise failure from None
@@ -121,17 +124,13 @@ def _constants() -> Iterator[Row]:
 _no_source_read: Final = Installation(_constants)
 
 
-def _numbers(most: int) -> strategies.SearchStrategy[int]:
-    return strategies.integers(_FAR, _FAR + most).map(lambda number: number - _FAR)
-
-
 def _plans(turns_max: int, rare: int) -> strategies.SearchStrategy[Plan]:
     """Return the plans of conversations: Hypothesis draws their length, and a number for each turn.
 
     Any number of turns is as likely as another one. Hypothesis likes to draw 0, the simplest turn,
     and the same turn again.
     """
-    number = _numbers(NUMBER_MAX)
+    number = strategies.integers(_FAR, _FAR + NUMBER_MAX).map(lambda number: number - _FAR)
     turn = number.map(turn_plan)
     turns = strategies.integers(1, turns_max).flatmap(
         lambda count: strategies.lists(turn, min_size=count, max_size=count)

@@ -106,11 +106,7 @@ def rows(library: ModuleType) -> list[Row]:
     """Return the replacements for `httpx`, or for a library of the same shape."""
     patch = _Patch(library)
     sync, asynchronous, contexts = compat.transports(library)
-    return [
-        (*sync, patch.sync),
-        (*asynchronous, patch.asynchronous),
-        (*contexts, patch.loading_certificates_once),
-    ]
+    return [(*sync, patch.sync), (*asynchronous, patch.asynchronous), (*contexts, patch.contexts)]
 
 
 class _Patch:
@@ -120,7 +116,7 @@ class _Patch:
         self.library = library
         self.loops: WeakKeyDictionary[Any, asyncio.AbstractEventLoop] = WeakKeyDictionary()
         """Transport to the event loop in which it sent last."""
-        self.contexts: dict[tuple[object, ...], Any] = {}
+        self.shared: dict[tuple[object, ...], Any] = {}
         """Options and variables to the TLS context of all clients with them."""
         self.answered, self.answered_async = _streams(library)
         self.tapped, self.tapped_async = _tapped_streams(library)
@@ -160,16 +156,16 @@ class _Patch:
 
         return handle_async_request
 
-    def loading_certificates_once(self, before: Replacement) -> Replacement:
+    def contexts(self, before: Replacement) -> Replacement:
         """Let clients share the usual certificates, which take longer to load than a turn."""
 
         def create_ssl_context(verify: Any = True, cert: Any = None, **options: Any) -> Any:
             if verify is not True or cert is not None:
                 return before(verify=verify, cert=cert, **options)
             key = (*options.items(), *map(os.environ.get, _CERTIFICATES))
-            if key not in self.contexts:
-                self.contexts[key] = before(**options)
-            return self.contexts[key]
+            if key not in self.shared:
+                self.shared[key] = before(**options)
+            return self.shared[key]
 
         return create_ssl_context
 

@@ -38,8 +38,8 @@ class Keeper:
         """The kept installations, as keys in their order."""
 
     def keeping(self) -> Inside[Keeper]:
-        """Keep what is installed inside."""
-        return Inside(_keeper, self)
+        """Keep what is installed inside, as long as the outermost keeper does."""
+        return Inside(_keeper, _keeper.get() or self)
 
     def keep(self, installation: Installation) -> bool:
         """Keep an installation in place; return whether it is new here."""

@@ -308,10 +308,10 @@ def _listed_too_often(repeated: dict[str, int], facts: Facts) -> list[str]:
 
 
 def _message_in(line: str) -> str:
-    """Return the text of a message in a line of a transcript: ``user: Hello``, or a JSON object."""
+    """Return the message in a line of a transcript: ``user: Hello``, quoted, or a JSON object."""
     value = as_json(line) if line.startswith("{") else None
     content = value.get("content") if isinstance(value, dict) else line.partition(": ")[2]
-    return content.strip() if isinstance(content, str) else ""
+    return content.strip(" '\"`") if isinstance(content, str) else ""
 
 
 @lint("CTX-24", e.ContextBuilt, when=_Lists)

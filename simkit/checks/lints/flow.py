@@ -12,7 +12,7 @@ from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short
 from simkit.language.paths import as_text, leaves
 from simkit.trace import events as e
-from simkit.trace.views import CallView, HandoffView, RunView, TurnView, View
+from simkit.trace.views import CallView, RunView, TurnView, View
 
 
 @lint("FLW-01", e.LimitReached)
@@ -82,7 +82,7 @@ def _start_problem(event: e.AgentStarted, view: View) -> str:
         (routes and agent in routes[-1].targets)
         or _may_be_first(event, facts, runs)
         or _follows_edge(agent, facts, runs)
-        or _goes_on_after_refusal(agent, handoffs)
+        or any(each.outcome == "rejected" and each.event.from_agent == agent for each in handoffs)
     ):
         return ""
     if len(runs) == 1:
@@ -95,15 +95,7 @@ def _start_problem(event: e.AgentStarted, view: View) -> str:
 
 def _follows_edge(agent: str, facts: e.PipelineFacts, runs: Sequence[RunView]) -> bool:
     """Return whether an edge leads to the agent from an earlier run that finished."""
-    edges = set(facts.edges)
-    return any(run.finished and (run.agent, agent) in edges for run in runs[:-1])
-
-
-def _goes_on_after_refusal(agent: str, handoffs: Sequence[HandoffView]) -> bool:
-    """Return whether one of the agent's handoffs was rejected, so that it runs again."""
-    return any(
-        handoff.outcome == "rejected" and handoff.event.from_agent == agent for handoff in handoffs
-    )
+    return any(run.finished and (run.agent, agent) in facts.edges for run in runs[:-1])
 
 
 def _may_be_first(event: e.AgentStarted, facts: e.PipelineFacts, runs: Sequence[RunView]) -> bool:

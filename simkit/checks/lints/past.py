@@ -298,7 +298,9 @@ def reference_lost(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
         for message in call.context.messages:
             if message.role != "system" and 0 < message.number < first:
                 return
-        references = [each for each in references if not _is_in_another(each.word, call, own)]
+            for text in texts_of(message):
+                rest = text.replace(own, "")
+                references = [each for each in references if not [*whole_places(rest, each.word)]]
     if references:
         word, earlier = references[0]
         problem = (
@@ -306,15 +308,6 @@ def reference_lost(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
             f"brought up, and no agent is sent anything of an earlier turn"
         )
         yield Hit.at("CTX-22", turn.calls[0], problem, word=word, earlier_turn=earlier)
-
-
-def _is_in_another(word: str, call: CallView, own: str) -> bool:
-    """Return whether a text beside the user's message has a word."""
-    return any(
-        any(True for _ in whole_places(text.replace(own, ""), word))
-        for message in call.context.messages
-        for text in texts_of(message)
-    )
 
 
 # Lints on the front of requests, which providers' caches reuse while it stays the same

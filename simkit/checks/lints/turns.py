@@ -71,6 +71,24 @@ def request_unsent(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     yield Hit.at("CTX-19", first, problem, sent_to=call.agent)
 
 
+@lint("CTX-19", e.ContextBuilt, when="is_code")
+def task_unsent(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+    """Find an agent that is asked later in a turn, and is sent instructions alone.
+
+    No word of the user's message stands in them, nor of what models have said in the turn, the
+    arguments of their calls among it. Seen in swarmclaw#8.
+    """
+    call, turn = facts.view.calls[event.call], facts.view.turns[-1]
+    messages = call.context.messages
+    if turn.message is None or turn.calls[0] is call or any(m.role != "system" for m in messages):
+        return
+    before = [turn.message, *(each.reply for each in turn.calls if each.reply is not None)]
+    words = _words_of(" ".join(text for each in before for text in texts_of(each)))
+    if messages and words.isdisjoint(_words_of(" ".join(texts_sent(call)))):
+        problem = f"agent {call.agent!r} is sent its instructions alone in turn {event.turn}"
+        yield Hit.at("CTX-19", call, problem)
+
+
 def _has_request(call: CallView, view: View) -> bool:
     """Return whether a context holds the user's message, or what a design puts in its place."""
     message = view.turns[-1].message

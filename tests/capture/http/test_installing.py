@@ -188,6 +188,24 @@ def test_keepers_keep_until_the_last_is_closed() -> None:
     assert results == ["HELLO", "HELLO", "hello"]
 
 
+def test_many_runs_inside_a_keeper_replace_once_whatever_keeper_each_has() -> None:
+    originals: list[Any] = []
+
+    def counted(before: Replacement) -> Replacement:
+        originals.append(before)
+        return louder(before)
+
+    installation = Installation(lambda: [(Owner, "greet", counted)])
+    outer = Keeper()
+    for inner in [Keeper() for _ in range(3)]:
+        with outer.keeping(), inner.keeping(), installation:
+            assert Owner().greet() == "HELLO"
+        inner.close()
+    outer.close()
+
+    assert (Owner().greet(), len(originals)) == ("hello", 1)
+
+
 def test_what_is_installed_inside_is_no_keepers() -> None:
     Mine = new_owner()
     outer = Installation(lambda: [(Owner, "greet", louder)])

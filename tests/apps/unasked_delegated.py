@@ -1,0 +1,64 @@
+"""Faults of public reports on work that is passed on, and their mended twins."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from unasked_code import Messages, ask, call_of, result_of, tool, user_message
+
+
+class Unstored:
+    """swarmclaw#8: a task is not stored in the history of which a request is made."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        messages = [user_message(text)]
+        a = ask("You lead.", messages, tool("delegate", "request"))
+        for call in a.tool_calls or ():
+            request = json.loads(call.function.arguments).get("request", "")
+            history: Messages = [user_message(request)] if self.is_mended else []
+            answer = ask("You do what is asked.", history).content
+            messages += [call_of(a), result_of(call, answer)]
+            a = ask("You lead.", messages)
+        return a.content
+
+
+class Fallback:
+    """hermes-agent#49307: a summary of code lists the latest request under each heading."""
+
+    is_mended = False
+
+    def __init__(self) -> None:
+        self.messages: Messages = []
+
+    def chat(self, text: str) -> Any:
+        if len(self.messages) > 3:
+            texts = [each["content"] for each in self.messages]
+            headings = ["Task", "In progress", "Pending"][: 1 if self.is_mended else 3]
+            lines = [f"# {heading}\nUser asked: {texts[-2]!r}" for heading in headings]
+            self.messages = [user_message("\n".join([*lines, f"Answer: {texts[-1]!r}"]))]
+        self.messages.append(user_message(text))
+        a = ask("You help.", self.messages)
+        self.messages.append(call_of(a))
+        return a.content
+
+
+class Merged:
+    """adk-python#1153: of the states of agents called as tools, the last one's stays."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        state: dict[str, str] = {}
+        a = ask("You plan.", [user_message(text)], tool("flights", "day"), tool("hotels", "day"))
+        for call in a.tool_calls or ():
+            day = json.loads(call.function.arguments).get("day", "")
+            answer = ask(f"You find {call.function.name}.", [user_message(day)]).content
+            state = {**(state if self.is_mended else {}), call.id: answer}
+        return ask("You write.", [user_message(f"{text}\nFound: {json.dumps(state)}")]).content
+
+
+for case in (Unstored, Fallback, Merged):
+    globals()[f"Mended{case.__name__}"] = type("Mended", (case,), {"is_mended": True})
