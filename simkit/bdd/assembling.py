@@ -14,8 +14,7 @@ import msgspec
 from yaml.error import Mark
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from simkit.checks.findings import Finding
-from simkit.checks.judge import Judgement
+from simkit.checks.judge import Judgement, readdressed
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import ScenarioCase
@@ -369,10 +368,6 @@ def _claimed(values: dict[str, Any], expect: Mapping[str, Any]) -> dict[str, Any
 # Addresses of a scenario file in messages, as lines and steps of the feature
 
 
-_ADDRESS: Final = re.compile(
-    r"(?P<adds>one )?(?P<under>under )?"
-    r"turns\[(?P<turn>\d+)\]\.(?P<kind>replies|tool_results|elicits)\.(?P<name>\w+)(?:\[(?P<place>\d+)\])?"
-)
 _STEPS: Final = {
     "replies": 'And {} replies "…"',
     "tool_results": 'And {} returns "…"',
@@ -395,17 +390,4 @@ def in_steps(judgement: Judgement, line_of: Callable[[SourcePath], int]) -> Judg
             return below
         return f"line {line_of(('turns', turn, match['kind'], name, int(match['place'])))}"
 
-    def in_words(finding: Finding) -> Finding:
-        headline, fix = _ADDRESS.sub(step, finding.what), _ADDRESS.sub(step, finding.fix)
-        context = tuple(_ADDRESS.sub(step, line) for line in finding.context)
-        follows = _ADDRESS.sub(step, finding.follows)
-        return msgspec.structs.replace(
-            finding, what=headline, fix=fix, context=context, follows=follows
-        )
-
-    return msgspec.structs.replace(
-        judgement,
-        findings=tuple(map(in_words, judgement.findings)),
-        warnings=tuple(map(in_words, judgement.warnings)),
-        passed_over=tuple(map(in_words, judgement.passed_over)),
-    )
+    return readdressed(judgement, step)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from traceback import extract_tb
@@ -348,3 +350,25 @@ def expectation_holds(expect: Expect, turn: int, document: Document, view: View)
     builder = FindingBuilder(document, view.pipeline.is_code)
     scope = scope_of_turn(turn_view, turn - 1, expect, view)
     return not any(True for _ in checked(scope, builder))
+
+
+# Addresses of a scenario file in messages, for scenarios that are written otherwise
+
+
+_ADDRESS: Final = re.compile(
+    r"(?P<adds>one )?(?P<under>under )?"
+    r"turns\[(?P<turn>\d+)\]\.(?P<kind>replies|tool_results|elicits)\.(?P<name>\w+)(?:\[(?P<place>\d+)\])?"
+)
+
+
+def readdressed(judgement: Judgement, place: Callable[[re.Match[str]], str]) -> Judgement:
+    """Return a judgement whose findings name places of the scenario as ``place`` does."""
+    put = partial(_ADDRESS.sub, place)
+
+    def in_words(finding: Finding) -> Finding:
+        texts = {name: put(getattr(finding, name)) for name in ("what", "fix", "follows")}
+        return replace(finding, context=tuple(map(put, finding.context)), **texts)
+
+    kinds = ("findings", "warnings", "passed_over")
+    changed = {kind: tuple(map(in_words, getattr(judgement, kind))) for kind in kinds}
+    return replace(judgement, **changed)

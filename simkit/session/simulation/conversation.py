@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 from simkit.checks.findings import Finding
-from simkit.checks.judge import Judgement
+from simkit.checks.judge import Judgement, readdressed
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import clean
 from simkit.language.yaml import Document, load_text, near
@@ -286,8 +287,8 @@ class Simulation:
 
     def look_at_findings(self, number: int) -> list[Finding]:
         """Return the findings of a turn, and mark them as handled."""
-        findings = self._caught_up().judgement({number - 1}).findings
-        return self._looked_at([finding for finding in findings if finding.turn == number])
+        judgement = readdressed(self._caught_up().judgement({number - 1}), _in_python)
+        return self._looked_at([each for each in judgement.findings if each.turn == number])
 
     def expects_error(self, number: int) -> bool:
         """Return whether the test has accessed the error of a turn."""
@@ -386,9 +387,16 @@ class Simulation:
             pipeline = self._pipeline
             if not isinstance(pipeline, App) and compile_pipeline(pipeline).functions.were_called:
                 _hold_to_repeat(conversation.trace(), run(self._prepared()), place)
-            return conversation.judgement(compared=True)
+            return readdressed(conversation.judgement(compared=True), _in_python)
         except SimkitError as problem:
             raise _located(problem, place) from None
+
+
+def _in_python(address: re.Match[str]) -> str:
+    """Return an address of a scenario file as an argument of a turn's `say`."""
+    which = f"[{address['place']}]" if address["place"] else ""
+    argument = f"turn {int(address['turn']) + 1}'s {address['kind']}[{address['name']!r}]{which}"
+    return f"{address['adds'] or ''}{address['under'] or ''}{argument}"
 
 
 def _hold_to_repeat(once: Trace, again: Trace, place: CallSite) -> None:

@@ -128,8 +128,7 @@ def misnamed(path: str | Path) -> str:
     for path_ in sorted([*Path(path).glob("*.y*ml"), *Path(path).glob("*/*.y*ml")]):
         is_other = path_.is_file() and not path_.name.endswith(SCENARIO_SUFFIX)
         if is_other and b"\nturns:" in path_.read_bytes():
-            stem = path_.name.split(".")[0]
-            return f"`{path_}` holds one: name it `{stem}{SCENARIO_SUFFIX}`."
+            return f"`{path_}` holds one: name it `{path_.name.split('.')[0]}{SCENARIO_SUFFIX}`."
     return ""
 
 

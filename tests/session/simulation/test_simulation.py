@@ -181,6 +181,14 @@ def test_a_finding_fails_unless_it_was_looked_at_or_turned_off() -> None:
     off.check()
 
 
+def test_a_finding_names_the_argument_in_which_something_is_missing() -> None:
+    desk = simulated()
+    desk.say("Hello", replies={"refunds": "Hi."})
+
+    with pytest.raises(AssertionError, match=r"Add one under turn 1's replies\['triage'\], or"):
+        desk.check()
+
+
 def test_a_conversation_is_checked_when_its_block_ends_well() -> None:
     with pytest.raises(AssertionError, match="RUN-01"), simulated() as desk:
         desk.say("Hello", replies={"triage": ["Hi.", "Never said."]})
@@ -233,7 +241,8 @@ def test_user_code_that_remembers_outside_of_channels_is_found_out() -> None:
             {"reply": "Hi."},
             "unknown key `reply`\n  at reply\n  did you mean `replies`?   known: cancel, crash, "
             "elicits, expect, faults, judge_replies, pause, project, repeat, replies, restart, "
-            "resume, schedule, session, tool_results, user",
+            "resume, schedule, session, tool_results, user\n  `reply` belongs elsewhere: "
+            "`expect: {reply: …}` or `expect: {runs: {AGENT: {reply: …}}}`.",
         ),
         (
             {"restart": True},
