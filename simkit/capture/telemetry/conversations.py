@@ -31,7 +31,7 @@ def conversations_of(steps: Sequence[Step]) -> list[RecordedConversation]:
         _Unit(own, around) for own in traces.values() if any(step.kind == "model" for step in own)
     ]
     conversations: list[_Growing] = []
-    for unit in sorted(units, key=lambda unit: unit.start):
+    for unit in sorted(units, key=lambda unit: (unit.start, [*around].index(unit.calls[0].id))):
         growing = next((c for c in reversed(conversations) if c.takes(unit)), None)
         if growing is None:
             growing = _Growing(unit)

@@ -45,7 +45,9 @@ def _merge(run: dict[str, Any], more: Mapping[str, Any]) -> None:
     """Add what a later record says of a run: it may say less of a part than the first."""
     for key, value in more.items():
         first = run.get(key)
-        if value in (None, {}, []) or (isinstance(first, list) and len(first) > len(value)):
+        if isinstance(first, list) and (not isinstance(value, list) or len(first) > len(value)):
+            continue
+        if value in (None, {}, []):
             continue
         if isinstance(value, Mapping) and isinstance(run.get(key, {}), dict):
             _merge(run.setdefault(key, {}), value)

@@ -147,7 +147,7 @@ def read_parts(step: Step, source: Part, output: Part, offers: Part = lambda: No
             step.offers = offers_in(loaded(offers()))
     elif step.kind == "tool":
         with reading_part(step, f"the arguments of {step.name!r}"):
-            step.args = or_absent(source())
+            step.args = or_absent(_whole(source()))
         with reading_part(step, f"the result of {step.name!r}"):
             step.result = _of_server(step, tool_result(or_absent(output())))
 
@@ -165,9 +165,7 @@ def read_beginning(step: Step, source: Any) -> None:
 
 def _last_text(value: Any) -> str:
     """Return a text, or that of the last message of a graph; empty for other values."""
-    value = loaded(value)
-    if isinstance(value, str) and _JSON_START.match(value):
-        raise ContentMissing("it is cut off")
+    value = _whole(value)
     if isinstance(value, Mapping):
         value = value.get("messages", value.get("input", value.get("output")))
     if isinstance(value, list) and value and not isinstance(value[-1], str):
@@ -190,7 +188,7 @@ def node_metadata(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     parts = {
         key.removeprefix(prefix): str(value).strip('"')  # Langfuse writes texts of JSON.
         for key, value in attributes.items()
-        if key.startswith(prefix)
+        if key.startswith(prefix) and value is not None
     }
     return parts if any(key.startswith(_GRAPH) for key in parts) else {}
 
@@ -364,7 +362,7 @@ def _of_event(name: str, body: Any, attributes: Mapping[str, Any]) -> dict[str, 
 def _whole(value: Any) -> Any:
     """Return a structure; raise ContentMissing for a text that is the beginning of one."""
     value = loaded(value)
-    if isinstance(value, str) and value.startswith(("{", "[")):
+    if isinstance(value, str) and _JSON_START.match(value):
         raise ContentMissing("it is cut off")
     return value
 

@@ -45,6 +45,8 @@ class Damage:
             return isinstance(self.old, dict) and "llm.tools" in str(self.old.get("key"))
         if not isinstance(self.old, str):
             return self.old is None and isinstance(self.new, str)
+        if isinstance(self.new, str) and not self.old.startswith(self.new):
+            return True  # It is another text, and right by its form.
         spelt = json.dumps(self.old)[1:-1]
         copies = text.count(spelt) + ("\\" in spelt and text.count(json.dumps(spelt)[1:-1]))
         return copies < 2 and isinstance(self.new, str | list)

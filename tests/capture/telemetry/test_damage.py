@@ -73,7 +73,7 @@ def is_silent(file: Path, damage: Damage) -> bool:
     if damage.is_unknowable("\n".join(lines_of(file))):
         return False
     # Of clients by hand, which have no spans around their calls, a general line says it.
-    is_lost = damage.kind != "value" or damage.new == NOTHING
+    is_lost = damage.kind != "value" or damage.new in (NOTHING, None, [], {})
     return not (is_lost and ONLY_CALLS in missing)
 
 
