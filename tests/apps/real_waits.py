@@ -68,3 +68,21 @@ def endless(text):
         time.sleep(0.5)
     process.kill()
     return f"{process.wait()}"
+
+
+left_behind = []
+
+
+def left(text):
+    """Look at a process once, and leave it."""
+    left_behind.append(subprocess.Popen(child(600)))
+    return "runs" if left_behind[0].poll() is None else "over"
+
+
+def slept(text):
+    before = time.monotonic()
+    time.sleep(0.5)
+    result = f"{time.monotonic() - before:.3f}"
+    left_behind[0].kill()
+    left_behind[0].wait()
+    return result

@@ -21,12 +21,14 @@ import _thread
 import asyncio
 import contextvars
 import socket
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from multiprocessing.process import BaseProcess
 from numbers import Real
 from types import FrameType
 from typing import Any, Final
@@ -35,7 +37,7 @@ from simkit.capture.http import compat, connections
 from simkit.capture.http.connections import ask_address, watcher
 from simkit.capture.http.installing import Installation, Keeper, Replacement, Row, enter_all
 from simkit.capture.http.places import is_standard, place, user_frame
-from simkit.capture.http.polls import LOOKS, waits_for_process
+from simkit.capture.http.polls import Looks
 from simkit.capture.http.refusals import log, note_refusal
 from simkit.capture.http.request_router import (
     AllowedHosts,
@@ -89,6 +91,7 @@ class Guard:
         self.allowed, self.trusts = AllowedHosts(allow_hosts), trusts_libraries
         self.slept, self.slept_in_loop, self.keeper = slept, slept_in_loop, keeper
         self.set_timer = set_timer
+        self.looks = Looks()
         self.reported: set[tuple[str, str]] = set()
         self.uses = 0
         """The number of current entries; code that outlives them is not reported."""
@@ -266,16 +269,24 @@ def _caused(effect: str) -> Guard | None:
 
 
 def _sleep(seconds: float) -> None:
-    is_duration = isinstance(seconds, Real) and seconds >= 0
-    if not is_duration or waits_for_process(seconds, sys._getframe(1)):
+    guard, is_duration = active_guard(), isinstance(seconds, Real) and seconds >= 0
+    if guard is None or not is_duration or guard.looks.explain(seconds, sys._getframe(1)):
         _sleeping.original(seconds)  # It raises its usual error.
         return
-    # A sleep of no time has no effect, but gives way to other threads.
-    guard = _caused("sleep") if seconds else active_guard()
-    if guard is None:
-        _sleeping.original(seconds)
-    elif guard.slept is not None:
+    if seconds:  # A sleep of no time has no effect, but gives way to other threads.
+        guard.caused("sleep")
+    if guard.slept is not None:
         guard.slept(seconds)
+
+
+def _look(before: Replacement) -> Replacement:
+    def look(self: Any) -> Any:
+        answer, guard = before(self), active_guard()
+        if guard is not None:
+            guard.looks.add(self, answer)
+        return answer
+
+    return look
 
 
 def sleep_in_loop(delay: float, result: Any) -> Any:
@@ -400,7 +411,8 @@ def serves_many(thread: threading.Thread) -> bool:
 
 
 _REPLACED: Final[tuple[Row, ...]] = (
-    *LOOKS,
+    (subprocess.Popen, "poll", _look),
+    (BaseProcess, "is_alive", _look),
     (threading.Thread, "start", _start),
     (threading.Thread, "join", _join),
     (threading.Condition, "wait", _wait),

@@ -129,7 +129,8 @@ class World:
         """
         self.clock, self._chance = clock, chance
         self._seeds = seeds or chance
-        self._start_ns = round(clock.start.timestamp() * 1_000) * 1_000_000
+        self.start_ns = round(clock.start.timestamp() * 1_000) * 1_000_000
+        """The start of virtual time in nanoseconds since 1970."""
         self.moment = -1
         """The virtual time of the last reading, in milliseconds."""
         self.readings = 0
@@ -148,11 +149,6 @@ class World:
         self.records: dict[Any, Any] = {}
         """This world's values of state that a process has once, by `library_rng`."""
         self._of_sessions: dict[str, tuple[Chance, dict[Any, Any]]] = {}
-
-    @property
-    def start_ns(self) -> int:
-        """Return the start of virtual time in nanoseconds since 1970."""
-        return self._start_ns
 
     def at_work(self) -> AbstractContextManager[None]:
         """Return what installs this world for code of this context."""
@@ -180,11 +176,11 @@ class World:
             now = self.moment = now + 1
             self.clock.advance_to(now)
         passed_ns = self._turns * _TURN_NS + min(self.clock.answers, _ANSWERS_MAX) * _ANSWER_NS
-        return self._start_ns + now * 1_000_000 + passed_ns
+        return self.start_ns + now * 1_000_000 + passed_ns
 
     def elapsed_ns(self) -> int:
         """Return the virtual time since the start in nanoseconds."""
-        return self.wall_ns() - self._start_ns
+        return self.wall_ns() - self.start_ns
 
     def begin_turn(
         self, name: str, turns_before: int, seeds_anew: bool = False, of_session: str = ""

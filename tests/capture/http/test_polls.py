@@ -39,6 +39,14 @@ def test_a_process_that_never_ends_is_given_up_in_virtual_time(
     assert run_app("real_waits:endless", turn).turn().reply == "-9"
 
 
+def test_a_process_that_another_scenario_has_left_changes_no_time() -> None:
+    rest = f"app: {{path: [.]}}\n{LINTS}\nturns: [{{user: hi}}]"
+
+    replies = [run_app(f"real_waits:{way}", rest).turn().reply for way in ("left", "slept")]
+
+    assert replies == ["runs", "0.500"]
+
+
 KNOWN = {
     "subprocess.py": "waits for a process",
     "multiprocessing/pool.py": "gives way to its threads",
