@@ -346,6 +346,8 @@ class OtherRequests:
         if self._host_is_allowed(request.url):
             self._record_unread(request)
             return Forward(None)
+        if "://169.254." in request.url:  # A cloud's own address, which no recording is to hold.
+            return NoResponse("connection", "simkit: no cloud is asked for its keys")
         try:
             decision = self._of_others(request)
         except CassetteMissed:

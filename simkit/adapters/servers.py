@@ -237,8 +237,7 @@ class ScriptedServers:
         traffic, self._use = others if isinstance(others, GatedTraffic) else None, use
         self.ends: dict[str, None] = {}
         """How servers have ended before their time."""
-        if traffic is None:
-            _refuse_recorded(servers)
+        _refuse_recorded(servers if traffic is None else {})
         self._matchers = {name: _matcher_of(name, server) for name, server in servers.items()}
         self._mcp = {
             name: self._mcp_server(name, server.mcp, use, traffic)

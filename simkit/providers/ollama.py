@@ -106,10 +106,9 @@ def _served(reply: values.OutgoingReply, request: values.ParsedRequest) -> HttpR
 
     def lines() -> Iterator[bytes]:
         for key, whole in {**thought, **text, "tool_calls": [[call] for call in calls]}.items():
-            for piece in sse.pieces(whole, reply.chunks) if isinstance(whole, str) else whole:
-                yield streams.line(
-                    {**_beginning({"content": "", key: piece}, request), "done": False}
-                )
+            for each in sse.pieces(whole, reply.chunks) if isinstance(whole, str) else whole:
+                start = _beginning({"content": "", key: each}, request)
+                yield streams.line({**start, "done": False})
         yield streams.line({**body, **_beginning({"content": ""}, request)})
 
     return skeleton.render(body, lines, request, kind=streams.LINES)
