@@ -39,7 +39,7 @@ def _note_first_call(event: e.ContextBuilt, facts: Facts) -> None:
     if turn.message is None or event.base or not is_first or _has_request(call, view):
         return
     has_past = any(other.session == turn.session for other in view.turns[:-1])
-    if has_past and any(each.role != "system" for each in call.context.messages):
+    if has_past and not _has_instructions_alone(call):
         return
     words = _words_of(" ".join(texts_of(turn.message)))
     if words and words.isdisjoint(_words_of(" ".join(texts_sent(call)))):
@@ -76,17 +76,22 @@ def task_unsent(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """Find an agent that is asked later in a turn, and is sent instructions alone.
 
     No word of the user's message stands in them, nor of what models have said in the turn, the
-    arguments of their calls among it. Seen in swarmclaw#8.
+    arguments of their calls among it. The turn's first agent is sent more: where none is, it is
+    meant so. Seen in swarmclaw#8.
     """
     call, turn = facts.view.calls[event.call], facts.view.turns[-1]
-    messages = call.context.messages
-    if turn.message is None or turn.calls[0] is call or any(m.role != "system" for m in messages):
+    is_meant = _has_instructions_alone(turn.calls[0]) or not _has_instructions_alone(call)
+    if turn.message is None or is_meant:
         return
     before = [turn.message, *(each.reply for each in turn.calls if each.reply is not None)]
     words = _words_of(" ".join(text for each in before for text in texts_of(each)))
-    if messages and words.isdisjoint(_words_of(" ".join(texts_sent(call)))):
+    if words.isdisjoint(_words_of(" ".join(texts_sent(call)))):
         problem = f"agent {call.agent!r} is sent its instructions alone in turn {event.turn}"
         yield Hit.at("CTX-19", call, problem)
+
+
+def _has_instructions_alone(call: CallView) -> bool:
+    return all(message.role == "system" for message in call.context.messages)
 
 
 def _has_request(call: CallView, view: View) -> bool:
