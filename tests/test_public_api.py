@@ -38,6 +38,7 @@ NAMES = {
         *("keep_in_step", "leading_equal", "leading_same", "let_others_begin", "lookup"),
         *("make_run_options", "names_of", "observe_result", "parse_arguments"),
         *("parse_messages", "plain", "plain_or_text", "put_given_state", "returned_by", "guess"),
+        "request_here",
         *("status_after", "threads_take_turns", "wait_for_thread"),
     },
     "simkit.matchers": {

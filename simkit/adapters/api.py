@@ -55,6 +55,7 @@ from simkit.adapters.recorder.trace import TraceRecorder as TraceRecorder
 from simkit.adapters.recorder.trace import status_after as status_after
 from simkit.adapters.tool_use import ToolFailure as ToolFailure
 from simkit.adapters.tool_use import ToolUse as _ToolUse
+from simkit.adapters.tool_use import request_here as request_here
 from simkit.capture.http.installing import Installation as Installation
 from simkit.capture.http.installing import Replacement as Replacement
 from simkit.capture.http.installing import Row as Row

@@ -24,7 +24,6 @@ _USE: Final = tuple(product(_TOOLS, ("run", "arun", "invoke", "ainvoke")))
 _listeners: Final = api.ContextListeners["CrewInstrument"]("crewai")
 _works: Final = api.ContextScope[tuple[api.Run, Any, Any]]("crewai_work")
 """The run of an agent, the agent, and what it was given: an agent repeats the same in one run."""
-_requests: Final = api.ContextScope[api.ToolRequest | None]("crewai_request")
 
 
 def driver(subject: Any, app: api.App, adapter_context: api.AdapterContext) -> None:
@@ -75,7 +74,7 @@ class CrewInstrument(api.Instrumentation):
 
     @contextmanager
     def _running(self, agent: Any, given: Any, key: object) -> Iterator[api.Run]:
-        outer, request = self.run_now(), _requests.now()
+        outer, request = self.run_now(), api.request_here()
         parent = outer.id if outer is not None else ""
         call = request.call.id if request and request.run is outer else ""
         name, text = agent.role.strip(), api.plain_or_text(getattr(given, "description", given))
@@ -94,10 +93,7 @@ class CrewInstrument(api.Instrumentation):
         """Answer a tool's call, from the scenario or for real."""
         real, name = partial(before, tool, *args, **values), sanitize_tool_name(tool.name)
         given = args[0] if args and isinstance(args[0], dict) else values
-        with self._recorder.lock:
-            request = next(self._recorder.pending(name, given), None)
-        with _requests.inside(request):
-            return self._tools(name, given, real, request)
+        return self._tools(name, given, real)
 
 
 instrumentation = CrewInstrument

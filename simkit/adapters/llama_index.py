@@ -42,7 +42,6 @@ _numbers: Final = count(1)
 """The ids of runs, of which a second one in the process is refused: simkit repeats chance."""
 _listeners: Final = api.ContextListeners["WorkflowInstrument"]("llama_index")
 _flights: Final = api.ContextScope[_Flight]("llama_index_flight")
-_requests: Final = api.ContextScope[api.ToolRequest | None]("llama_index_request")
 
 
 def driver(subject: Any, app: api.App, adapter_context: api.AdapterContext) -> None:
@@ -76,7 +75,7 @@ class WorkflowInstrument(api.Instrumentation):
         """Begin a flight, which the workflow's tasks inherit."""
         if isinstance(workflow, w.AgentWorkflow) and len(workflow.agents) > 1:
             self._recorder.handoff_tools.learn({}, _HANDOFF)
-        parent, request = self.run_now(), _requests.now()
+        parent, request = self.run_now(), api.request_here()
         flight = _Flight(parent, request.call.id if request and request.run is parent else "")
         self._groups.begin(flight, parent)
         options.setdefault("run_id", f"run{next(_numbers)}")
@@ -149,10 +148,7 @@ class WorkflowInstrument(api.Instrumentation):
             outputs.append(await acall(*args, **values))
             return api.plain_or_text(outputs[0].raw_output)
 
-        with self._recorder.lock:
-            request = next(self._recorder.pending(name, given), None)
-        with _requests.inside(request):
-            result = await self._tools.in_loop(name, given, real, request)
+        result = await self._tools.in_loop(name, given, real)
         await self._look(flight)
         # A tool may name the next agent in the store itself.
         if target := await flight.store.get("next_agent", default=None):

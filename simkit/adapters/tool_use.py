@@ -73,7 +73,7 @@ class ToolFailure(Exception):
 class _Carried:
     """A call that a framework executes, which also reaches the replaced function."""
 
-    tool: str
+    request: ToolRequest
     has_arrived: bool = False
 
 
@@ -101,7 +101,13 @@ class _Execution(NamedTuple):
 
 def _is_within(outer: _Carried | None, tool: str) -> bool:
     """Return whether a call of a tool's function is the one that a framework executes."""
-    return outer is not None and outer.tool == tool and not outer.has_arrived
+    return outer is not None and outer.request.call.name == tool and not outer.has_arrived
+
+
+def request_here() -> ToolRequest | None:
+    """Return the request of the tool's call that this code executes; None outside of one."""
+    carried: _Carried | None = carried_call.get()
+    return carried.request if carried is not None else None
 
 
 async def _awaited(result: Any) -> Any:
@@ -373,7 +379,7 @@ class ToolUse:
 
     def _observed(self, call: _Execution, real: Callable[[], Any]) -> Any:
         """Return a result that is recorded as soon as it is complete."""
-        carried = _Carried(call.request.call.name)
+        carried = _Carried(call.request)
         try:
             with Inside(carried_call, carried):
                 result = self._carried_out(call.request, real)

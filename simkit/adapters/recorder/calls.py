@@ -149,14 +149,10 @@ class CallRecorder:
         requests = self._session.requests.values()
         return any(request.call.name == tool and request.run in self.runs for request in requests)
 
-    def pending(self, tool: str, args: JsonValue = None) -> Iterator[ToolRequest]:
-        """Yield the calls of a tool that were requested and not executed, oldest first.
-
-        With ``args``, only the calls with these arguments.
-        """
+    def pending(self, tool: str) -> Iterator[ToolRequest]:
+        """Yield the calls of a tool that were requested and not executed, oldest first."""
         for request in self._session.requests.values():
-            is_meant = request.call.name == tool and args in (None, request.call.args)
-            if is_meant and not request.is_told:
+            if request.call.name == tool and not request.is_told:
                 yield request
 
     def executing(

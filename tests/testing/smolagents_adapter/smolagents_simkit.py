@@ -9,7 +9,7 @@ from simkit.adapters import api
 
 ANSWER = {"final_answer": "answer"}
 listeners = api.ContextListeners("smolagents")
-runs, requests = api.ContextScope("smolagents_run"), api.ContextScope("smolagents_request")
+runs = api.ContextScope("smolagents_run")
 
 
 def driver(subject, app, adapter_context):
@@ -46,7 +46,7 @@ class instrumentation(api.Instrumentation):
         return output_of(returned)
 
     def run(self, before, agent, task, *args, **options):
-        outer, request, name = runs.now(), requests.now(), agent.name or "agent"
+        outer, request, name = runs.now(), api.request_here(), agent.name or "agent"
         call_id = request.call.id if request and request.run is outer else ""
         parent = outer.id if outer else ""
         with self._recorder.lock:
@@ -74,10 +74,7 @@ class instrumentation(api.Instrumentation):
             return real()
         named = {**dict(zip(tool.inputs, args, strict=False)), **options}
         given = {name: value for name, value in named.items() if name in tool.inputs}
-        pending = self._recorder.pending(tool.name)
-        request = next((known for known in pending if known.call.args == given), None)
-        with requests.inside(request):
-            return self._tools(tool.name, given, real, request, {"type": tool.output_type})
+        return self._tools(tool.name, given, real, returns={"type": tool.output_type})
 
 
 def with_own_memory(agent):
