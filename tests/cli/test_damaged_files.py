@@ -181,6 +181,8 @@ def test_a_full_or_closed_stdout_is_one_clear_error(
     import sys
 
     root = Path(__file__).resolve().parents[2]
+    Path("cassettes").mkdir(exist_ok=True)
+    Path("cassettes/a.yaml").write_text("interactions: []\nversion: 1\n")
     for target, says in ((">/dev/full", "No space left on device"), (">&-", "stdout is closed")):
         done = subprocess.run(
             f"{sys.executable} -m simkit {command} {target}", shell=True, text=True,
