@@ -317,6 +317,13 @@ def _is_whole(response: HttpResponse, call: ModelCall) -> bool:
         return False
 
 
+_OF_CLOUDS: Final = ("169.254.", "fd00:ec2::", "metadata.google.internal")
+"""How hosts begin at which the SDKs of AWS, Azure and Google ask for the machine's keys."""
+_GIVES_KEYS: Final = (
+    "gives a machine's keys, which no recording is to hold; `allow_hosts` lets code ask it"
+)
+
+
 class OtherRequests:
     """Decides about the requests of a pipeline that ask no model."""
 
@@ -346,8 +353,9 @@ class OtherRequests:
         if self._host_is_allowed(request.url):
             self._record_unread(request)
             return Forward(None)
-        if "://169.254." in request.url:  # A cloud's own address, which no recording is to hold.
-            return NoResponse("connection", "simkit: no cloud is asked for its keys")
+        host = urlsplit(request.url).hostname or ""
+        if host.startswith(_OF_CLOUDS):
+            return NoResponse("connection", f"simkit: {host} {_GIVES_KEYS}")
         try:
             decision = self._of_others(request)
         except CassetteMissed:

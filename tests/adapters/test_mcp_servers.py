@@ -318,14 +318,15 @@ def test_a_real_server_that_is_silent_is_ended_and_named(
     assert all("follows=''" not in other for other in others)
 
 
-def test_no_recording_asks_a_cloud_for_its_keys(tmp_path: Path) -> None:
-    code = 'import httpx\n\ndef run(message):\n    httpx.get("http://169.254.169.254/", timeout=1)'
+@pytest.mark.parametrize("host", ["169.254.169.254", "[fd00:ec2::254]", "metadata.google.internal"])
+def test_no_recording_asks_a_cloud_for_its_keys(tmp_path: Path, host: str) -> None:
+    code = f'import httpx\n\ndef run(message):\n    httpx.get("http://{host}/", timeout=1)'
     rest = "cassette: notes\nturns: [{user: hi}]\n"
 
     done = record(scenario(tmp_path, rest, code, ""), Recording("all", NOW))
 
     (problem, *_) = problems_of(done.outcome)
-    assert "raised ConnectError: simkit: no cloud is asked for its keys" in problem
+    assert f"raised ConnectError: simkit: {host.strip('[]')} gives a machine's keys" in problem
 
 
 def test_a_recorded_server_needs_a_cassette(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ class TraceRecorder(LogRecorder):
         self.context_tokens = 0
         """The size of the last context."""
         self.servers_of: Callable[[str], tuple[str, ...]] = lambda tool: ()
-        """Returns the server of an offered tool; empty if none."""
+        """Returns the servers that have an offered tool; none if none is known."""
         self.sees_inputs = True
         """Whether runs without ``channels`` receive the session's state. If not, only what is
         given as ``received`` is known."""
