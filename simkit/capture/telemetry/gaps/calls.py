@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from simkit.capture.telemetry.recorded import RecordedTurn
 from simkit.capture.telemetry.spans import Step
+
+TEXT_MAX: Final = 60
+"""The letters of a message that a line shows."""
 
 
 def lines_of_call(call: Step) -> Iterator[str]:

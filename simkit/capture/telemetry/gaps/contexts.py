@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from itertools import chain
-from typing import Final
 
 from simkit.capture.telemetry import conventions as names
-from simkit.capture.telemetry.gaps.calls import calls_of
+from simkit.capture.telemetry.gaps.calls import TEXT_MAX, calls_of
 from simkit.capture.telemetry.recorded import RecordedTurn
 from simkit.capture.telemetry.spans import Step, messages_of
 from simkit.core.messages import Message
 from simkit.core.text import short
-
-_TEXT_MAX: Final = 60
 
 
 def missing_calls(turns: Sequence[RecordedTurn]) -> Iterator[str]:
@@ -26,10 +23,8 @@ def missing_calls(turns: Sequence[RecordedTurn]) -> Iterator[str]:
         is_own = call.agent in agents
         for message in call.messages or ():
             is_own = is_own or (message.role == "user" and message.content == turn.user)
-            gap = (
-                _gap(message, identities, texts, is_new=call.agent not in agents) if is_own else ""
-            )
-            if gap and message.role == "assistant":
+            gap = _gap(message, identities, texts, is_new=call.agent not in agents)
+            if is_own and gap and message.role == "assistant":
                 yield f"{where}: it was sent {gap}: a model call is missing"
             identities |= {ask.id for ask in message.calls}
             texts.add(message.content)
@@ -48,7 +43,7 @@ def _gap(message: Message, identities: Set[str], texts: Set[str], *, is_new: boo
     is_derived = message.content in texts or any(t and t in message.content for t in texts)
     if is_new or message.calls or is_derived:  # Code may begin a reply itself.
         return ""
-    return f"the reply {short(message.content, _TEXT_MAX)!r} that no model gives in the trace"
+    return f"the reply {short(message.content, TEXT_MAX)!r} that no model gives in the trace"
 
 
 def lines_of_contexts(turns: Sequence[RecordedTurn]) -> Iterator[str]:
@@ -103,7 +98,7 @@ def _left_out(call: Step, calls: Sequence[Step]) -> Iterator[str]:
             within = others if call.lacks_texts else others[: shared[-1]]
             lost = [message for message in within if _likeness(message) not in own]
             if lost:
-                text = f"the {lost[0].role} message {short(lost[0].content, _TEXT_MAX)!r}"
+                text = f"the {lost[0].role} message {short(lost[0].content, TEXT_MAX)!r}"
                 yield f"it was not sent {text} again: code left it out, or the export did"
             return
 

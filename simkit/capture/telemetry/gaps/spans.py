@@ -14,7 +14,6 @@ from simkit.capture.telemetry.recorded import RecordedTurn
 from simkit.capture.telemetry.spans import Step, node_metadata, outwards
 from simkit.core.messages import ABSENT, HANDOFF_PREFIX
 
-_TEXT_MAX: Final = 60
 _ROUNDED_NS: Final = 10**6
 ONLY_CALLS: Final = "the trace has only model calls: of a lost one, only later ones tell"
 """Said of clients by hand, which have no spans around their calls."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from simkit.capture.telemetry.gaps.calls import TEXT_MAX
 from simkit.capture.telemetry.messages import texts_in
 from simkit.capture.telemetry.spans import Step, messages_of
 from simkit.core.text import short
@@ -22,7 +23,8 @@ def cut_texts(steps: Sequence[Step], objects: Sequence[Any]) -> Iterator[str]:
         # Code makes longer texts of several whole ones.
         is_made = any(len(other) > 1 and other in rest for other in own)
         if counts[text] < 2 and longer.startswith(text) and not is_made:
-            yield f"{short(text, 60)!r} may be cut off: elsewhere it is {short(longer, 60)!r}"
+            part, whole = short(text, TEXT_MAX), short(longer, TEXT_MAX)
+            yield f"{part!r} may be cut off: elsewhere it is {whole!r}"
 
 
 def _texts_of(step: Step) -> Iterator[str]:
