@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -101,7 +101,8 @@ class Cluster(Workers):
     @property
     def processes(self) -> int:
         """Return the number of threads of the workers, which come and go."""
-        return sum(self._client.nthreads().values()) or 1
+        with self._reached():
+            return sum(self._client.nthreads().values()) or 1
 
     def _answers(self, tasks: Sequence[tuple[T, Task]]) -> Iterator[tuple[T, Answer]]:
         waiting = list(reversed(tasks))
@@ -114,12 +115,9 @@ class Cluster(Workers):
     def _next(
         self, waiting: list[tuple[T, Task]], running: dict[Any, tuple[T, Task]]
     ) -> tuple[list[tuple[T, Answer]], list[T]]:
-        """Submit what waits, and return what has been answered, and what has no time any more.
-
-        Raise SimkitError if the scheduler is gone.
-        """
+        """Submit what waits, and return what has been answered, and what has no time any more."""
         late: list[T] = []
-        try:
+        with self._reached():
             while waiting and len(running) < SUBMITTED_EACH * self.processes:
                 key, task = waiting.pop()
                 if (timed := self._timed(task)) is None:
@@ -131,9 +129,17 @@ class Cluster(Workers):
             ended = [future for future in running if future.done()]
             pairs = [(future, *running.pop(future)) for future in ended]
             return [(key, self._answer(future, task)) for future, key, task in pairs], late
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Raise SimkitError if the scheduler is gone."""
+        try:
+            yield
         except (Exception, CancelledError) as problem:
-            # The library has several types of errors for a connection that was closed.
-            if self._client.status == "running" and not isinstance(problem, CancelledError):
+            # The library has several types of errors for a connection that was closed, and an
+            # OSError (its CommClosedError) comes before the client knows that it was.
+            is_lost = isinstance(problem, OSError | CancelledError)
+            if self._client.status == "running" and not is_lost:
                 raise
             raise SimkitError(
                 f"the scheduler at {self._address} is gone\n  What was run is kept: start "

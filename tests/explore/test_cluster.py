@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from simkit.core.errors import SimkitError
 from simkit.explore import cluster
 from simkit.explore.chunks import Chunk
 from simkit.explore.cluster import answer_here, end_processes
@@ -132,6 +134,19 @@ def test_a_scheduler_that_is_gone_ends_it_and_the_command_goes_on_later(
     done = simkit("explore", FILE, "--runs", "400")
     assert "goes on after" in done.err
     assert {"out": done.out, "found": files_in("found")} == campaign(runs="400")
+
+
+@pytest.mark.parametrize("status", ["running", "connecting", "closed"])
+def test_a_lost_connection_is_told_before_the_client_knows_of_it(status: str) -> None:
+    def nthreads() -> dict[str, int]:
+        raise distributed.comm.CommClosedError("in <TCP (closed)>: ConnectionResetError")
+
+    lost = object.__new__(cluster.Cluster)
+    lost._address = "tcp://there:1"
+    lost._client = SimpleNamespace(status=status, nthreads=nthreads)
+
+    with pytest.raises(SimkitError, match="the scheduler at tcp://there:1 is gone"):
+        _ = lost.wave
 
 
 def test_an_address_without_a_scheduler_is_told(
