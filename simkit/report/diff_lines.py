@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
 import msgspec
@@ -337,14 +338,8 @@ def first_difference(
 
     ``how`` describes what was different about the second run.
     """
-    index = next(
-        (
-            index
-            for index, (left, right) in enumerate(zip(first, second, strict=False))
-            if left != right
-        ),
-        min(len(first), len(second)),
-    )
+    pairs = enumerate(zip_longest(first, second))
+    index = next((index for index, (left, right) in pairs if left != right), len(first))
     return Finding(
         NOT_DETERMINISTIC,
         "E",

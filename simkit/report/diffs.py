@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -50,6 +51,10 @@ DETAILS_MAX: Final = 300
 """The number of lines that Markdown shows of one scenario."""
 
 
+PairOutcome: TypeAlias = Literal["equal", "different", "one", "other", "left_out", "broken"]
+OUTCOMES: Final[Sequence[PairOutcome]] = get_args(PairOutcome)
+
+
 class Compared(msgspec.Struct, frozen=True):
     """One scenario's two runs, or why there are not two."""
 
@@ -67,7 +72,7 @@ class Compared(msgspec.Struct, frozen=True):
     """Why it was not compared; else empty."""
 
     @property
-    def outcome(self) -> Literal["equal", "different", "one", "other", "left_out", "broken"]:
+    def outcome(self) -> PairOutcome:
         """Return the outcome; ``one`` and ``other`` mean that only that side has the scenario."""
         if self.error:
             return "broken"
@@ -86,17 +91,10 @@ def exit_code(pairs: Iterable[Compared]) -> int:
 
 def summary_line(pairs: Sequence[Compared], sides: diff_lines.Sides, paint: Paint = plain) -> str:
     """Return the numbers of equal and different scenarios."""
-    outcomes = [pair.outcome for pair in pairs]
-    broken = outcomes.count("broken")
-    counts = (
-        (outcomes.count("equal"), "equal"),
-        (outcomes.count("different"), "different"),
-        (outcomes.count("one"), f"only in {sides.left}"),
-        (outcomes.count("other"), f"only in {sides.right}"),
-        (outcomes.count("left_out"), "left out"),
-        (broken, "error" if broken == 1 else "errors"),
-    )
-    parts = [f"{count} {word}" for count, word in counts if count]
+    outcomes = Counter(pair.outcome for pair in pairs)
+    words: dict[str, str] = {"one": f"only in {sides.left}", "other": f"only in {sides.right}"}
+    words |= {"left_out": "left out", "broken": "error" if outcomes["broken"] == 1 else "errors"}
+    parts = [f"{outcomes[name]} {words.get(name, name)}" for name in OUTCOMES if outcomes[name]]
     line = f"{counted(len(pairs), 'scenario')}: {', '.join(parts) or 'nothing to compare'}"
     return paint(line, "bad" if exit_code(pairs) else "good")
 
@@ -139,16 +137,13 @@ def diff_json(pairs: Sequence[Compared], sides: diff_lines.Sides, version: str) 
     the scenario. A difference is ``{"at", "one", "other"}``; a side without a value has no key.
     Equal runs give equal bytes.
     """
-    outcomes: list[str] = [pair.outcome for pair in pairs]
-    words = ("equal", "different", "one", "other", "left_out", "broken")
+    outcomes = Counter(pair.outcome for pair in pairs)
+    counts: dict[str, int] = {name: outcomes[name] for name in OUTCOMES}
     whole = {
         "simkit": version,
         "sides": [sides.left, sides.right],
         "scenarios": [diff_object(pair) for pair in pairs],
-        "summary": {
-            **{word: outcomes.count(word) for word in words},
-            "exit_code": exit_code(pairs),
-        },
+        "summary": counts | {"exit_code": exit_code(pairs)},
     }
     return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
 

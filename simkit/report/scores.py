@@ -18,6 +18,7 @@ FORMAT: Final = 1
 
 
 _ITEM: Final = ("pipeline", "kind", "name", "file", "line", "hits")
+_MUTANT: Final = ("pipeline", "kind", "text", "scenario", "where", "turn", "places")
 
 
 def coverage_lines(report: CoverageReport) -> Iterator[str]:
@@ -241,15 +242,9 @@ def mutation_json(report: MutationReport, seed: int, version: str, notes: Sequen
             "equivalent": report.equivalent,
             "mutants": [
                 {
-                    "pipeline": verdict.pipeline,
-                    "kind": verdict.kind,
-                    "text": verdict.text,
+                    **{name: getattr(verdict, name) for name in _MUTANT},
                     "killed_by": verdict.by or None,
-                    "scenario": verdict.scenario,
-                    "where": verdict.where,
-                    "turn": verdict.turn,
                     **({"at": verdict.at} if verdict.at else {}),
-                    "places": verdict.places,
                     **({"expect": verdict.claim} if verdict.claim else {}),
                 }
                 for verdict in report.verdicts

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from posixpath import join, normpath
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -107,11 +107,8 @@ def _headline(finding: Finding, paint: Paint) -> Iterator[str]:
     lead = f"{finding.where}: "
     if finding.severity == "W":
         lead += "warning "
-    first, *rest = wrapped(headline(finding), lead, "  ")
     tone: Tone = "warning" if finding.severity == "W" else "bad"
-    yield paint(first, tone)
-    for line in rest:
-        yield paint(line, tone)
+    return (paint(line, tone) for line in wrapped(headline(finding), lead, "  "))
 
 
 def _whereabouts(finding: Finding) -> str:
@@ -264,6 +261,8 @@ def summary_lines(
 
 
 Level: TypeAlias = Literal["error", "warning", "notice"]
+LEVELS: Final = get_args(Level)
+"""From the worst on."""
 PLACED: Final = re.compile(r"(?P<where>[^\n]+?:\d+:\d+): (?P<what>.*)", re.DOTALL)
 """An error that begins with its place."""
 
@@ -272,13 +271,9 @@ def annotation(
     level: Level, message: str, *, file: str = "", line: int = 0, column: int = 0, title: str = ""
 ) -> str:
     """Return one workflow command, which GitHub shows at the file's line."""
-    fields = {
-        "file": file,
-        "line": str(line) if line else "",
-        "col": str(column) if column else "",
-        "title": title,
-    }
-    properties = ",".join(f"{key}={_property(value)}" for key, value in fields.items() if value)
+    fields = {"file": file, "line": line, "col": column, "title": title}
+    given = [f"{key}={_property(str(value))}" for key, value in fields.items() if value]
+    properties = ",".join(given)
     return f"::{level}{' ' if properties else ''}{properties}::{_data(message)}"
 
 
@@ -296,19 +291,9 @@ def result_annotations(
     ``folder`` is the folder of the results' files, relative to the root of the repository, from
     which GitHub counts paths. GitHub shows only the first of many commands.
     """
-    annotations = list(chain.from_iterable(_annotations_of(result) for result in results))
-    for kind in ("error", "warning", "notice"):
-        for level, where, message, name in annotations:
-            if level == kind:
-                file, line, column = split_place(where)
-                yield annotation(
-                    level,
-                    redact(message),
-                    file=_from_root(file, folder),
-                    line=line,
-                    column=column,
-                    title=redact(name),
-                )
+    annotations = chain.from_iterable(_annotations_of(result) for result in results)
+    for level, where, message, name in sorted(annotations, key=lambda line: LEVELS.index(line[0])):
+        yield annotation_at(level, _from_root(where, folder), redact(message), redact(name))
 
 
 def _annotations_of(result: Result) -> Iterator[tuple[Level, str, str, str]]:
@@ -331,8 +316,8 @@ def _message(group: Group) -> str:
     return "\n".join(lines)
 
 
-def _from_root(file: str, folder: str) -> str:
-    path = file.replace("\\", "/")
+def _from_root(where: str, folder: str) -> str:
+    path = where.replace("\\", "/")
     return normpath(join(folder, path)) if path else ""
 
 

@@ -210,8 +210,6 @@ class HandoffData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The run of the target that it started."""
     by: str = ""
     """The run that asked for it."""
-    wrote: tuple[str, ...] = ()
-    """The channels that its contract wrote."""
     arrivals: tuple[ArrivalData, ...] = ()
     """The values of its payload, if its target made a model call."""
 
@@ -233,6 +231,16 @@ class ToolData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The scenario's server that answered; empty if none did."""
 
 
+class ReaderData(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A later call that was sent what a channel was written."""
+
+    call: int
+    sections: tuple[str, ...]
+    arrived: int
+    values: int
+    """The number of values in what was written, of which ``arrived`` were sent."""
+
+
 class WriteData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Channels that were written at once."""
 
@@ -249,6 +257,8 @@ class WriteData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     impure: Mapping[str, str] = {}
     idle: tuple[str, ...] = ()
     """The channels whose reducer joins such an update without a change."""
+    readers: Mapping[str, tuple[ReaderData, ...]] = {}
+    """Channel to the later agents that were sent its update, in this turn and the next one."""
 
 
 class MarkData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

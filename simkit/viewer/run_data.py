@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice, takewhile
 from typing import Any, Final
 
 from msgspec.structs import asdict, replace
@@ -16,7 +17,8 @@ from simkit.report.results import Result
 from simkit.report.wording import TEXTS, error_text
 from simkit.trace import events as e
 from simkit.trace.reducers import changes_nothing
-from simkit.trace.views import ToolView, View
+from simkit.trace.views import RunView, ToolView, View
+from simkit.trace.views.arrivals import Payload
 from simkit.viewer.document import (
     AgentRunData,
     ArrivalData,
@@ -25,6 +27,7 @@ from simkit.viewer.document import (
     FindingData,
     HandoffData,
     MarkData,
+    ReaderData,
     RunData,
     ToolData,
     TurnData,
@@ -96,14 +99,11 @@ class Pins:
         at = bisect_left(self._places, index)
         if at < len(marks) and self._places[at] == index:
             return at
-        steps = (range(at - 1, -1, -1), range(at, len(marks)))
-        if event.run:
-            for step in steps:
-                for other in step:
-                    if marks[other].turn != event.turn:
-                        break
-                    if marks[other].run == event.run:
-                        return other
+        before, after = range(at - 1, -1, -1), range(at, len(marks))
+        for step in (before, after) if event.run else ():
+            for other in takewhile(lambda other: marks[other].turn == event.turn, step):
+                if marks[other].run == event.run:
+                    return other
         return max(0, at - 1)
 
 
@@ -125,6 +125,9 @@ class _Reader:
         self._calls: list[CallData] = []
         self._tools: dict[str, ToolData] = {}
         self._writes: list[WriteData] = []
+        self._payloads: list[dict[str, Payload]] = []
+        """The values of each write, by channel."""
+        self._newest_message = 0
         self._marks: list[MarkData] = []
         self._tool_views = {
             tool.call_id: tool for turn in view.turns for tool in turn.tools if tool.call_id
@@ -168,7 +171,7 @@ class _Reader:
             runs=[self._run(run) for run in view.runs.values()],
             handoffs=list(self._handoffs()),
             tools=list(self._tools.values()),
-            writes=self._writes,
+            writes=list(map(self._with_readers, self._writes, self._payloads)),
             marks=self._marks,
             findings=findings,
             agents=[agent for agent in agents if agent],
@@ -233,13 +236,9 @@ class _Reader:
         )
 
     def _handoffs(self) -> Iterable[HandoffData]:
-        runs = {run.handoff: run.id for run in self._view.runs.values() if run.handoff}
-        wrote: dict[str, list[str]] = {}
-        for write in self._writes:
-            if write.handoff:
-                wrote.setdefault(write.handoff, []).extend(write.update)
+        runs = {run.handoff: run for run in self._view.runs.values() if run.handoff}
         for handoff in self._view.handoffs.values():
-            event = handoff.event
+            event, run = handoff.event, runs.get(handoff.id)
             yield HandoffData(
                 **copied(handoff, "id", "turn", "outcome", "mode", "reason"),
                 **copied(event, "at", "type"),
@@ -247,22 +246,37 @@ class _Reader:
                 target=event.to_agent,
                 query=self._tables.value(event.query),
                 payload=self._tables.value(handoff.payload),
-                run=runs.get(handoff.id, ""),
+                run="" if run is None else run.id,
                 by=event.run,
-                wrote=tuple(wrote.get(handoff.id, ())),
-                arrivals=self._arrivals(runs.get(handoff.id, "")),
+                arrivals=() if run is None else tuple(self._arrivals(run)),
             )
 
-    def _arrivals(self, run: str) -> tuple[ArrivalData, ...]:
-        started = self._view.runs.get(run)
-        return tuple(
-            ArrivalData(
-                arrival.path or "payload",
-                as_text(arrival.value),
-                **copied(arrival, "state", "sections", "reason"),
-            )
-            for arrival in (() if started is None else self._view.arrivals.of(started))
-        )
+    def _arrivals(self, run: RunView) -> Iterable[ArrivalData]:
+        for arrival in self._view.arrivals.of(run):
+            facts = copied(arrival, "state", "sections", "reason")
+            yield ArrivalData(arrival.path or "payload", as_text(arrival.value), **facts)
+
+    def _with_readers(self, write: WriteData, payloads: Mapping[str, Payload]) -> WriteData:
+        turns = self._view.turns[max(0, write.turn - 1) :]
+        near = islice((turn for turn in turns if turn.session == turns[0].session), 2)
+        later = [run for turn in near for run in turn.runs if run.calls and run.id != write.run]
+        readers = {
+            channel: tuple(self._readers(payload, later))
+            for channel, payload in payloads.items()
+            if channel not in write.idle and not _is_said(payload.value)
+        }
+        return replace(write, readers={name: calls for name, calls in readers.items() if calls})
+
+    def _readers(self, payload: Payload, later: Sequence[RunView]) -> Iterable[ReaderData]:
+        for run in later:
+            call = self._contexts.places[run.calls[0].id]
+            if call < payload.calls_before:
+                continue
+            values = list(self._view.arrivals.in_run(payload, run))
+            arrived = [value for value in values if value.state == "arrived"]
+            sections = dict.fromkeys(name for value in arrived for name in value.sections)
+            if arrived:
+                yield ReaderData(call, tuple(sections), len(arrived), len(values))
 
     def _findings(self, result: Result) -> Iterable[FindingData]:
         levels = (
@@ -357,6 +371,8 @@ class _Reader:
         idle = tuple(name for name, reducer in pairs if changes_nothing(reducer, update[name]))
         names = (f"{name} (unchanged)" if name in idle else name for name in update)
         self._mark("write", event, len(self._writes), ", ".join(names))
+        before = len(self._calls), self._newest_message + 1
+        self._payloads.append({n: Payload(raw, event.turn, *before) for n, raw in values.items()})
         self._writes.append(
             WriteData(
                 **copied(event, "turn", "at", "cause", "agent", "run", "group", "handoff", "state"),
@@ -365,6 +381,9 @@ class _Reader:
                 idle=idle,
             )
         )
+
+    def on_MessageAdded(self, event: e.MessageAdded) -> None:
+        self._newest_message = event.message.number
 
     def on_RouteChosen(self, event: e.RouteChosen) -> None:
         self._route = event
@@ -415,6 +434,12 @@ def _without_reset(value: Any) -> Any:
     if isinstance(value, Mapping) and value.keys() == {"$set"}:
         return value["$set"]
     return value
+
+
+def _is_said(value: Any) -> bool:
+    """Return whether a value is messages: a history shows them with or without a channel."""
+    items = value if isinstance(value, list) and value else [value]
+    return all(isinstance(item, Message) for item in items)
 
 
 _MARKS: Final[Mapping[type, str]] = {

@@ -568,3 +568,14 @@ def test_a_finding_about_an_agent_that_never_ran_names_whose_call_it_stands_at(
     assert [place for place in places if "turn 1, refunds, call" in place] == [
         "turn 1, refunds, call 1 of triage"
     ]
+
+
+def test_a_write_names_the_later_agents_that_were_sent_it(tab: Any, tmp_path: Path) -> None:
+    file = SCENARIOS / "supervisor_context/context_flow.scenario.yaml"
+    page = write_page(tmp_path / "report.html", pages_of(file))
+
+    opened(tab, page, "#the-context-grows-by-one-output-a-step/turn-1/call-1")
+
+    details = text_of(tab, "Result")
+    assert "sent on to analysis_agent, turn 1, call 1, in shared" in details
+    assert "sent on to reporting_agent, turn 1, call 1, in shared" in details

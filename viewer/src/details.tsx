@@ -58,7 +58,7 @@ export const CallDetails = ({
             ))}
           </Fact>
         )}
-        {reply && !handoffs.length && !reply.calls?.length && <Readers run={run} index={index} scenario={scenario} />}
+        {reply && !handoffs.length && !reply.calls?.length && <Readers run={run} index={index} scenario={scenario} isWritten={writes.some((write) => write.readers)} />}
         {textAt(run, call.thinking) && <Fact name="thinking"><Text text={textAt(run, call.thinking)} /></Fact>}
         {call.usage && Object.keys(call.usage).length > 0 && (
           <Fact name="usage">{Object.entries(call.usage).map(([name, count]) => `${name.replace(/_/g, " ")} ${number(count)}`).join(", ")}</Fact>
@@ -75,7 +75,7 @@ export const CallDetails = ({
         ))}
         {writes.length > 0 && (
           <Fact name="state written">
-            {writes.map((write) => <WriteDetails run={run} write={write} />)}
+            {writes.map((write) => <WriteDetails run={run} write={write} scenario={scenario} />)}
             <a href={hashOf({ scenario, view: "state", turn: call.turn })}>the state in turn {call.turn}</a>
           </Fact>
         )}
@@ -88,9 +88,9 @@ export const CallDetails = ({
 };
 
 /** Who was sent a reply on its way without a handoff: by the state, or by code. */
-const Readers = ({ run, index, scenario }: { run: RunData; index: number; scenario: string }): JSX.Element | null => {
+const Readers = ({ run, index, scenario, isWritten }: { run: RunData; index: number; scenario: string; isWritten: boolean }): JSX.Element | null => {
   const { readers, later } = useMemo(() => readersOf(run, index), [run, index]);
-  if (!readers.length && !later) return null;
+  if (!readers.length && (!later || isWritten)) return null;
   return (
     <Fact name="reply sent on to">
       {readers.length ? readers.map(({ call, sections }, place) => (
@@ -154,6 +154,7 @@ export const HandoffDetails = ({ run, handoff, scenario }: { run: RunData; hando
   const target = handoff.run ? firstCallOf(run, handoff.run) : -1;
   const payload = textAt(run, handoff.payload);
   const rows = payload ? handoff.arrivals ?? [] : [];
+  const wrote = run.writes.filter((write) => write.handoff === handoff.id);
   return (
     <div class="handoff">
       <p>
@@ -176,13 +177,25 @@ export const HandoffDetails = ({ run, handoff, scenario }: { run: RunData; hando
       )}
       <p>
         {target >= 0 ? <>It went to {callLink(run, scenario, target)}.</> : handoff.outcome === "made" ? "No model call of the target was seen." : "No agent received it."}
-        {handoff.wrote && handoff.wrote.length > 0 && <> Its contract wrote {handoff.wrote.join(", ")}.</>}
       </p>
+      {wrote.map((write) => <><p>Its contract wrote:</p><WriteDetails run={run} write={write} scenario={scenario} /></>)}
     </div>
   );
 };
 
-export const WriteDetails = ({ run, write }: { run: RunData; write: Write }): JSX.Element => (
+/** The later agents that were sent what a channel was written, and in which sections. */
+const SentOn = ({ run, readers, scenario }: { run: RunData; readers: NonNullable<Write["readers"]>[string]; scenario: string }): JSX.Element => (
+  <ul class="readers">
+    {readers.map(([call, sections, arrived, values]) => (
+      <li>
+        sent on to {callLink(run, scenario, call)}, in <b>{visible(sections.join(", "))}</b>
+        {arrived < values && ` (${number(arrived)} of ${counted(values, "value")})`}
+      </li>
+    ))}
+  </ul>
+);
+
+export const WriteDetails = ({ run, write, scenario }: { run: RunData; write: Write; scenario: string }): JSX.Element => (
   <div class="writes">
     {Object.entries(write.update).map(([channel, place]) => (
       <div class="write">
@@ -192,6 +205,7 @@ export const WriteDetails = ({ run, write }: { run: RunData; write: Write }): JS
         {write.state ? ` (of the inner graph ${write.state})` : ""}
         {write.impure?.[channel] && <span class="bad"> its reducer {visible(write.impure[channel])}</span>}
         <Text text={textAt(run, place) || "null"} code />
+        {write.readers?.[channel] && <SentOn run={run} readers={write.readers[channel]} scenario={scenario} />}
       </div>
     ))}
   </div>
@@ -229,7 +243,7 @@ export const MarkDetails = ({ run, mark, scenario }: { run: RunData; mark: Mark;
     return (
       <section class="panel" aria-label="State written">
         <h2>{write.agent ? <>{visible(write.agent)} wrote</> : <>written: {visible(write.cause)}</>}<small> {counted(Object.keys(write.update).length, "channel")}, turn {write.turn}, from `{visible(write.cause)}`</small></h2>
-        <WriteDetails run={run} write={write} />
+        <WriteDetails run={run} write={write} scenario={scenario} />
         {write.agent && callOfMark(run, mark) < 0 && <p class="empty">No model call of this run came before it.</p>}
         {write.turn > 0 && <p><a href={hashOf({ scenario, view: "state", turn: write.turn })}>the state in turn {write.turn}</a></p>}
       </section>

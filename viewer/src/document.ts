@@ -179,7 +179,6 @@ export interface Handoff {
   reason?: string;
   run?: string;
   by?: string;
-  wrote?: string[];
   arrivals?: Arrival[];
 }
 
@@ -218,6 +217,8 @@ export interface Write {
   state?: string;
   impure?: Record<string, string>;
   idle?: string[];
+  /** Channel to the later calls that were sent it: call, sections, and how many of its values. */
+  readers?: Record<string, [number, string[], number, number][]>;
 }
 
 export interface Mark {

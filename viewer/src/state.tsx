@@ -33,7 +33,7 @@ export const State = ({ run, turn, scenario }: { run: RunData; turn: number; sce
         <label><input type="checkbox" checked={all} onChange={() => setAll(!all)} /> show unchanged channels</label>
       </nav>
       {!rows.length && <p class="empty">{seesState(run) ? "No channel was written in this turn." : `State is ${STATE_UNSEEN}.`}</p>}
-      {rows.map((row) => <Channel run={run} row={row} all={all} />)}
+      {rows.map((row) => <Channel run={run} row={row} scenario={scenario} />)}
     </section>
   );
 };
@@ -42,11 +42,11 @@ const firstWithWrites = (run: RunData): number =>
   run.turns.findIndex((turn) => Object.keys(turn.after ?? {}).length > 0);
 
 const Channel = ({
-  run, row,
+  run, row, scenario,
 }: {
   run: RunData;
   row: { name: string; before: string; after: string; by: Write[] };
-  all: boolean;
+  scenario: string;
 }): JSX.Element => {
   const [reducer, scope] = run.channels[row.name] ?? ["", ""];
   const conflict = conflicts(row.by, reducer);
@@ -66,7 +66,7 @@ const Channel = ({
           {row.by.map((write) => (
             <>
               <p>{write.agent ? `${write.agent}, run ${write.run}` : write.cause}, at {write.at} ms{write.group ? `, in the parallel group ${write.group}` : ""}{write.handoff ? `, by the contract of handoff ${write.handoff}` : ""}</p>
-              <WriteDetails run={run} write={{ ...write, update: { [row.name]: write.update[row.name] } }} />
+              <WriteDetails run={run} write={{ ...write, update: { [row.name]: write.update[row.name] } }} scenario={scenario} />
             </>
           ))}
         </details>

@@ -1,8 +1,8 @@
-"""Arrivals: where each value of a handoff's payload reached its target.
+"""Arrivals: where each value of a handoff's payload, or of an update, reached an agent.
 
-A text that would be there without the handoff (a message from before it, the agent's own
-instructions, what any model was sent before) is no proof that a value arrived, and neither is a
-short value in other words. So the answer has three parts: arrived, lost, or not observable.
+A text that would be there without it (a message from before it, the agent's own instructions,
+what any model was sent before) is no proof that a value arrived, and neither is a short value in
+other words. So the answer has three parts: arrived, lost, or not observable.
 """
 
 from __future__ import annotations
@@ -54,13 +54,26 @@ class Arrival(NamedTuple):
     """Whether a text that the target is sent shows it, also one that proves nothing."""
 
 
+class Payload(NamedTuple):
+    """A value on its way to agents, and how much was there before it."""
+
+    value: JsonValue
+    turn: int
+    calls_before: int
+    first_new: int
+    """The number of the first message that it can have brought."""
+    address: tuple[str, ...] = ()
+    """The agents that a handoff names."""
+    is_taken: bool = False
+
+
 class Line(NamedTuple):
     """One text of a context."""
 
     section: str
     text: str
     is_old: bool
-    """Whether it would be there without the handoff."""
+    """Whether it would be there without the payload."""
     template: str = ""
     """The text from which it was made before the handoff was known."""
 
@@ -82,57 +95,49 @@ class Arrivals:
             return ()
         result = self._results.get(run.id)
         if result is None:
-            self._read()
-            result = tuple(self._look(handoff, run))
+            result = tuple(self.in_run(self._payload_of(handoff), run))
             if run.finished:
                 self._results[run.id] = result
         return result
 
-    def _read(self) -> None:
-        """Note the texts that were made for contexts since the last handoff."""
-        turns = self._view.turns
-        while self._turn < len(turns):
-            calls = turns[self._turn].calls
-            for call in islice(calls, self._call, None):
-                for _, text, _ in _made_texts(call.context):
-                    self._first_calls.setdefault(text, self._calls)
-                self._calls += 1
-            self._call = len(calls)
-            if self._turn == len(turns) - 1:
-                break
-            self._turn, self._call = self._turn + 1, 0
-
-    def _look(self, handoff: HandoffView, run: RunView) -> Iterator[Arrival]:
+    def in_run(self, payload: Payload, run: RunView) -> Iterator[Arrival]:
+        """Yield the values of what was sent, and what became of each in a run."""
+        self._read()
         # Texts of earlier turns are read only for a value that no newer text brought.
-        is_all_new = handoff.turn == run.turn
-        new = [line for line in self._lines(handoff, run, not is_all_new) if not line.is_old]
-        all_lines = cache(lambda: [*dict.fromkeys(self._lines(handoff, run))])
-        address = (handoff.event.to_agent, handoff.event.from_agent)
-        values = list(islice(_values_of(handoff.payload), VALUES_MAX))
+        is_all_new = payload.turn == run.turn
+        new = [line for line in self._lines(payload, run, not is_all_new) if not line.is_old]
+        all_lines = cache(lambda: [*dict.fromkeys(self._lines(payload, run))])
+        values = list(islice(_values_of(payload.value), VALUES_MAX))
         longer = [value for _, _, value in values if isinstance(value, str)]
         message = self._view.turns[run.turn - 1].message
         longer += [message.content] if message is not None else []
         for key, path, value in values:
             name = path.rpartition(".")[2].partition("[")[0]
             sought = Sought(value, name)
-            if key in _OWN_KEYS or (path == key and value in address):
+            if payload.address and (key in _OWN_KEYS or (path == key and value in payload.address)):
                 yield Arrival(key, path, value, "unknown", reason="it names the handoff itself")
             elif sought.is_empty:
                 yield Arrival(key, path, value, "unknown", reason="an empty value")
             else:
                 whole = str(value)
                 around = [text for text in longer if len(text) > len(whole) and whole in text]
-                is_taken = handoff.event.is_taken
-                yield _arrival(key, path, sought, new, all_lines, around, is_taken)
+                yield _arrival(key, path, sought, new, all_lines, around, payload.is_taken)
 
-    def _lines(
-        self, handoff: HandoffView, run: RunView, with_settled: bool = True
-    ) -> Iterator[Line]:
+    def _read(self) -> None:
+        """Note the texts that were made for contexts since the last handoff."""
+        for turn in self._view.turns[max(0, self._turn - 1) :]:
+            read = self._call if turn.number == self._turn else 0
+            for call in turn.calls[read:]:
+                for _, text, _ in _made_texts(call.context):
+                    self._first_calls.setdefault(text, self._calls)
+                self._calls += 1
+            self._turn, self._call = turn.number, len(turn.calls)
+
+    def _lines(self, payload: Payload, run: RunView, with_settled: bool = True) -> Iterator[Line]:
         """Yield the texts that a run was sent, once or more often.
 
         Without ``with_settled``, those are left out that a history shows of turns that are over.
         """
-        first_new = self._first_new(handoff)
         facts = self._view.pipeline.agents.get(run.agent)
         template = "" if facts is None else facts.instructions
         for call in run.calls:
@@ -141,48 +146,58 @@ class Arrivals:
                 messages = context.sectioned()
                 first = max(len(messages) - 2 * SETTLED_MAX, 0)
                 for message in (*messages[: min(first, _FRONT)], *messages[first:]):
-                    yield from self._of_message(message, message.section, handoff, run, first_new)
+                    yield from self._of_message(message, message.section, payload, run)
                 continue
             if call is run.calls[0] or context.parts is not run.calls[0].context.parts:
                 for section, text, of in _made_texts(context):
-                    is_old = self._was_sent_before(text, handoff)
-                    if 0 < of < first_new:
+                    is_old = self._was_sent_before(text, payload)
+                    if 0 < of < payload.first_new:
                         is_old = is_old or text == self._view.messages[of].content
                     source = template if section == _INSTRUCTIONS else ""
                     yield Line(section, text, is_old and section != _HANDOFF, source)
                 for section, message in _shown_messages(context, with_settled):
-                    yield from self._of_message(message, section, handoff, run, first_new)
+                    yield from self._of_message(message, section, payload, run)
             for message in context.own_messages:
-                yield from self._of_message(message, "run", handoff, run, first_new)
+                yield from self._of_message(message, "run", payload, run)
 
     def _of_message(
-        self, message: Message, section: str, handoff: HandoffView, run: RunView, first_new: int
+        self, message: Message, section: str, payload: Payload, run: RunView
     ) -> Iterator[Line]:
         """Yield the texts of a message; what the target says itself was not sent to it."""
         is_logged = bool(message.id)
-        is_old = is_logged and message.number < first_new
+        is_old = is_logged and message.number < payload.first_new
         if not is_logged:
-            is_old = self._was_sent_before(message.content, handoff)
+            is_old = self._was_sent_before(message.content, payload)
         is_own = is_logged and message.role == "assistant" and message.agent == run.agent
         yield Line(section or message.role, message.content, is_old or is_own)
         for call in message.calls:
             text = msgspec.json.encode(call.args).decode()
             yield Line(section or message.role, text, is_old or is_own)
 
-    def _was_sent_before(self, text: str, handoff: HandoffView) -> bool:
-        return self._first_calls.get(text, handoff.calls_before) < handoff.calls_before
+    def _was_sent_before(self, text: str, payload: Payload) -> bool:
+        return self._first_calls.get(text, payload.calls_before) < payload.calls_before
 
-    def _first_new(self, handoff: HandoffView) -> int:
-        """Return the number of the message that asks for the handoff, or of the one after it."""
+    def _payload_of(self, handoff: HandoffView) -> Payload:
+        """Return what a handoff sends: the message that asks for it, or the one after, is new."""
         event, messages = handoff.event, self._view.messages
-        for number in range(handoff.messages_before, max(0, handoff.messages_before - 20), -1):
-            message = messages.get(number)
-            if message is not None and any(
+        newest = handoff.messages_before
+        requests = (
+            number
+            for number in range(newest, max(0, newest - 20), -1)
+            if number in messages
+            and any(
                 call.id == event.call_id if event.call_id else call.target == event.to_agent
-                for call in message.calls
-            ):
-                return number
-        return handoff.messages_before + 1
+                for call in messages[number].calls
+            )
+        )
+        return Payload(
+            handoff.payload,
+            handoff.turn,
+            handoff.calls_before,
+            next(requests, newest + 1),
+            (event.to_agent, event.from_agent),
+            event.is_taken,
+        )
 
 
 def _arrival(

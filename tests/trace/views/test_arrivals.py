@@ -85,6 +85,46 @@ def test_what_the_handoff_brings_arrives_however_short_it_is(tmp_path: Path, rec
     assert [*places] == ["order", "kind", "is_new", "parts[0].no", "why"]
 
 
+PASSED_ON: Final = """\
+version: 1
+pipeline: p
+channels: {facts: {reducer: merge, scope: session}, seen: {reducer: append, scope: session}}
+agents:
+  desk: {instructions: Look., writes: {facts: {order: 77, kind: "${run.reply}"}, seen: [desk]}}
+  clerk: {instructions: Answer order 77., context: [RECIPE]}
+flow: {graph: {nodes: {desk: {start: true}, clerk: {exit: true}}, edges: [{from: desk, to: clerk}]}}
+---
+version: 1
+scenario: s
+pipeline: p
+turns:
+  - {user: Hello, replies: {desk: late and broken, clerk: ok}}
+  - {user: Hello again, replies: {desk: late and mended, clerk: ok}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("recipe", "readers"),
+    [
+        ("[instructions, {shared: {from: facts}}]", [[(1, 2, 2), (3, 1, 2)], [(3, 2, 2)]]),
+        ("{shared: {from: facts, fields: {kind: kind}}}", [[(1, 1, 2)], [(3, 1, 2)]]),
+        ("instructions", [[], []]),
+    ],
+)
+def test_a_channel_names_the_later_calls_that_were_sent_what_was_written(
+    tmp_path: Path, recipe: str, readers: Any
+) -> None:
+    trace = ran(tmp_path, PASSED_ON.replace("RECIPE", recipe))
+
+    writes = [w for w in run_data(view_of(trace.events), None).writes if "facts" in w.update]
+
+    assert readers == [
+        [(reader.call, reader.arrived, reader.values) for reader in write.readers.get("facts", ())]
+        for write in writes
+    ]
+    assert all("seen" not in write.readers for write in writes)
+
+
 def test_a_value_inside_a_longer_one_is_not_observable(tmp_path: Path) -> None:
     """The section shows the reason alone."""
     recipe = "instructions, {handoff: {fields: {why: payload.why}}}"
