@@ -95,9 +95,10 @@ def _outcome(run: Callable[[], object]) -> int:
         _say(str(problem))
         return stopping.BROKEN
     except (KeyboardInterrupt, click.exceptions.Abort) as problem:
-        refuse(problem, "stopped")
+        signal = problem.__cause__ or problem
+        refuse(signal, "stopped")
         _say("stopped")
-        return _stopped_code(problem.__cause__ or problem)
+        return _stopped_code(signal)
     except click.ClickException as problem:
         output = io.StringIO()
         problem.show(file=output)

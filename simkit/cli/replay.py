@@ -134,7 +134,10 @@ def _replay(options: ReplayOptions, selection: Selection, cache: DocumentCache) 
         if stop_in(problem) is not None:
             results = [ran.result for ran in rans]
             printer.note(kept_run.close(results))
-            printer.stopped(results, len(selection.entries), time.perf_counter() - started)
+            if options.form == "json":
+                _say_json(results, options)
+            else:
+                printer.stopped(results, len(selection.entries), time.perf_counter() - started)
         raise
     notes = [kept_run.close(results), *(ran.note for ran in rans)]
     printer.note(next(filter(None, notes), ""))
@@ -325,14 +328,13 @@ class _Printer:
 
     def stopped(self, results: Sequence[Result], total: int, seconds: float) -> None:
         """Print the results of those that ran before the user stopped."""
-        if self._options.form != "json":
-            has_failed = any(result.failed for result in results)
-            until = "what failed until then:" if has_failed else "nothing failed until then"
-            echo(f"\nstopped after {len(results)} of {total}; {until}")
-            self.finish(results, 0, seconds)
-            for result in results:
-                if result.failed:
-                    echo(f"  {result.id}")
+        has_failed = any(result.failed for result in results)
+        until = "what failed until then:" if has_failed else "nothing failed until then"
+        echo(f"\nstopped after {len(results)} of {total}; {until}")
+        self.finish(results, 0, seconds)
+        for result in results:
+            if result.failed:
+                echo(f"  {result.id}")
 
     def note(self, text: str) -> None:
         """Print on stderr what went wrong beside the run, which is over."""

@@ -280,6 +280,19 @@ def test_findings_are_an_answer_without_an_error(simkit: Call) -> None:
     assert answer["scenarios"][0]["findings"][0]["id"] == "claim"
 
 
+def test_what_ran_until_a_signal_is_an_answer(simkit: Call) -> None:
+    write("stopping.py", "import signal\ndef stop(): signal.raise_signal(signal.SIGINT)\n")
+    tools = 'tools: {stop: {function: "stopping:stop"}}\n'
+    pipeline = ECHO.replace("{instructions", "{tools: [stop], instructions") + tools
+    last = HELD.replace("it holds", "it stops").replace("{a: hello}", "{a: {calls: [stop: {}]}}")
+    write("stops.scenario.yaml", pipeline + BAD + last)
+
+    answer = answer_of(simkit("replay", "stops.scenario.yaml", "--format", "json").out, "replay")
+
+    assert (answer["exit_code"], answer["error"]["type"]) == (130, "Stopped")
+    assert [row["outcome"] for row in answer["scenarios"]] == ["failed"]
+
+
 def test_what_was_written_is_listed(simkit: Call) -> None:
     answer = answer_of(simkit("init", "new", "--sample", "--format", "json").out, "init")
 
