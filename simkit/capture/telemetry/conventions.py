@@ -27,6 +27,8 @@ RESULT: Final = "gen_ai.tool.call.result"
 CONVERSATION: Final = "gen_ai.conversation.id"
 PROVIDER: Final = "gen_ai.provider.name"
 ERROR: Final = "error.type"
+INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 MCP_METHOD: Final = "mcp.method.name"
 SERVER: Final = "gen_ai.data_source.id"
 
@@ -48,6 +50,8 @@ HANDOFF_TO: Final = "gen_ai.handoff.to_agent"
 """No convention has handoffs; these are the names of OpenTelemetry's own instrumentation."""
 
 KIND: Final = "openinference.span.kind"
+SHOWN_INPUT: Final = "input.value"
+SHOWN_OUTPUT: Final = "output.value"
 OBSERVATION: Final = "langfuse.observation.type"
 KINDS: Final = (
     "agent agent_handoff chain chat create_agent custom embedding embeddings evaluator event "

@@ -283,7 +283,7 @@ def _step(span: Span) -> Step:
         missing=[],
         attributes=attributes,
     )
-    if names.KIND in attributes:
+    if names.KIND in attributes and span.scope != names.OWN:
         _read_openinference(step, attributes, span)
     elif names.OBSERVATION in attributes:
         _read_langfuse(step, attributes, span)
@@ -296,7 +296,8 @@ def _step(span: Span) -> Step:
 
 def _read_genai(step: Step, attributes: Mapping[str, Any], span: Span) -> None:
     operation = str(attributes.get(names.OPERATION, ""))
-    if operation in names.ASKS or (names.OUTPUT in attributes and not step.agent):
+    is_other = step.agent or operation in names.KINDS.split()
+    if operation in names.ASKS or (names.OUTPUT in attributes and not is_other):
         step.kind = "model"
         for name, _, more in span.events:
             attributes = {**attributes, **(more if name == names.DETAILS else {})}

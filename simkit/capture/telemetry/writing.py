@@ -11,6 +11,7 @@ from typing import Any, Final
 from simkit.capture.telemetry import conventions as names
 from simkit.core.messages import JsonValue, Message
 from simkit.language.matching.values import ToolName
+from simkit.language.paths import as_text
 from simkit.trace import events as e
 from simkit.trace.views import View
 from simkit.trace.views.turns_and_calls import CallView, RunView, ToolView, TurnView
@@ -44,6 +45,11 @@ class _Writer:
         self._start = round(datetime.fromisoformat(self._started.start).timestamp()) * 10**9
         self._forms = {
             event.call: event.reply for event in view.events if isinstance(event, e.ModelReplied)
+        }
+        self._tokens = {
+            event.message.id: event.tokens
+            for event in view.events
+            if isinstance(event, e.MessageAdded)
         }
         self._spans: list[dict[str, Any]] = []
 
@@ -93,6 +99,8 @@ class _Writer:
                 **self._answer(turn),
                 **({names.DATA: data} if data is not None else {}),
                 names.INPUT: json.dumps(messages, ensure_ascii=False),
+                names.KIND: "CHAIN",
+                **_shown(turn.message, turn.reply),
             },
             failure=None if turn.error is None else (turn.error.type, turn.error.message),
         )
@@ -107,6 +115,8 @@ class _Writer:
                     names.OPERATION: "agent_handoff",
                     names.HANDOFF_FROM: event.from_agent,
                     names.HANDOFF_TO: event.to_agent,
+                    names.KIND: "CHAIN",
+                    **_shown(handoff.payload),
                 }
                 name = f"agent_handoff {event.to_agent}"
                 self._span(turn, handoff.id, event.at, name, attributes, root)
@@ -131,7 +141,11 @@ class _Writer:
         return {}
 
     def _run(self, turn: TurnView, run: RunView, parent: str) -> str:
-        attributes = {names.OPERATION: names.INVOKES[0], names.AGENT: run.agent}
+        attributes = {
+            names.OPERATION: names.INVOKES[0],
+            names.AGENT: run.agent,
+            **_shown(run.input, run.output),
+        }
         name = f"{names.INVOKES[0]} {run.agent}"
         return self._span(turn, run.id, run.at, name, attributes, parent)
 
@@ -142,6 +156,7 @@ class _Writer:
             names.CALL_ID: tool.call_id,
             names.ARGUMENTS: tool.args,
             **({names.SERVER: tool.server} if tool.server else {}),
+            **_shown(tool.args, tool.error),
         }
         if tool.error is None and tool.returned_at is not None:
             attributes[names.RESULT] = tool.result
@@ -156,8 +171,11 @@ class _Writer:
             names.PROVIDER: names.OWN,
             names.AGENT: call.agent,
             names.INPUT: json.dumps(messages, ensure_ascii=False),
+            names.INPUT_TOKENS: call.context.tokens,
+            **_shown(call.context.messages[-1] if messages else None, call.reply),
         }
         if call.reply is not None:
+            attributes[names.OUTPUT_TOKENS] = self._tokens.get(call.reply.id, 0)
             finish = {"finish_reason": "tool_call" if call.reply.calls else "stop"}
             output = [{**_message(call.reply), **finish}]
             attributes[names.OUTPUT] = json.dumps(output, ensure_ascii=False)
@@ -166,8 +184,8 @@ class _Writer:
             offers = [{"type": "function", **_offer(tool)} for tool in call.context.tools]
             attributes[names.OFFERS] = json.dumps(offers, ensure_ascii=False)
         if call.usage is not None:
-            attributes["gen_ai.usage.input_tokens"] = call.usage.input_tokens
-            attributes["gen_ai.usage.output_tokens"] = call.usage.output_tokens
+            attributes[names.INPUT_TOKENS] = call.usage.input_tokens
+            attributes[names.OUTPUT_TOKENS] = call.usage.output_tokens
         failure = None if call.error is None else (call.error.error, call.error.message)
         self._span(turn, call.id, call.at, names.ASKS[0], attributes, parent, failure, _CLIENT)
 
@@ -201,6 +219,14 @@ class _Writer:
             }
         )
         return identity
+
+
+def _shown(source: Any, output: Any = None) -> dict[str, JsonValue]:
+    """Return what viewers show of a span at once, by OpenInference's names."""
+    if isinstance(output, Message):
+        output = output.content or {call.name: call.args for call in output.calls}
+    values = {names.SHOWN_INPUT: source, names.SHOWN_OUTPUT: output}
+    return {key: as_text(value) for key, value in values.items() if value is not None}
 
 
 def _offer(tool: str) -> dict[str, Any]:

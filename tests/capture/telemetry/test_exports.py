@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from simkit.capture.telemetry import conventions as names
 from simkit.capture.telemetry.conversations import conversations_of
 from simkit.capture.telemetry.exports import read_export
 from simkit.capture.telemetry.recorded import RecordedConversation
@@ -135,6 +136,30 @@ def test_an_imported_run_holds_again_or_its_gaps_are_told(
             assert not outcome.passed
             assert output.count("missing: turn ") or output.count(f"missing: {item.name!r}: turn ")
     assert [name for name in runs if path.is_file() and f"{name!r} is left out" not in output] == []
+
+
+def test_viewers_are_shown_kind_input_output_and_tokens() -> None:
+    """Phoenix shows these of each span; it knows no kind for GenAI's workflows and handoffs."""
+    run = otlp_of(views(ROOT / "scenarios/customers/desk.scenario.yaml")[0])
+    shown = {}
+    for span in run["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        attributes = {a["key"]: [*a["value"].values()][0] for a in span["attributes"]}
+        keys = (names.KIND, names.SHOWN_INPUT, names.SHOWN_OUTPUT, names.OUTPUT_TOKENS)
+        shown.setdefault(span["name"], [attributes.get(key) for key in keys])
+
+    payload = '{"order": "A-2124", "email": "karolin.lindau@example.net"}'
+    beginning = shown["chat"][1]
+    assert beginning.endswith("My rug is broken.")
+    assert shown == {
+        "invoke_workflow desk": [
+            "CHAIN", beginning, "You get 75 euros back for A-2124.", None,
+        ],
+        "execute_tool find_orders": [None, '{"email": "karolin.lindau@example.net"}', None, None],
+        "invoke_agent clerk": [None, beginning, None, None],
+        "invoke_agent refunds": [None, payload, "You get 75 euros back for A-2124.", None],
+        "chat": [None, beginning, '{"find_orders": {"email": "karolin.lindau@example.net"}}', "13"],
+        "agent_handoff refunds": ["CHAIN", payload, None, None],
+    }  # fmt: skip
 
 
 def _beginning(view: View) -> tuple[int, str]:
