@@ -1,6 +1,6 @@
 """Make the exports anew: run applications with official instrumentations, and keep what they send.
 
-``python -m tests.capture.telemetry.export_traces EXPORTER FOLDER`` needs the packages that
+``python -m tests.capture.telemetry.export_traces FOLDER EXPORTER`` needs the packages that
 `PACKAGES` names, in an environment of their own (`nox -s exports`). Models are scripted: the
 applications run as scenarios of simkit, so that ids and times of the exports stay the same.
 """
@@ -18,32 +18,46 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 FOLDER: Final = Path(__file__).parent
-PACKAGES: Final = (
-    "openai-agents", "langgraph", "langgraph-supervisor", "langchain-openai", "langsmith",
-    "langfuse", "opentelemetry-util-genai<1",
-    "openinference-instrumentation-openai", "openinference-instrumentation-langchain",
-    "openinference-instrumentation-openai-agents", "opentelemetry-instrumentation-openai-v2",
-    "opentelemetry-instrumentation-openai-agents-v2", "opentelemetry-exporter-otlp-json-file",
-    "opentelemetry-exporter-otlp-proto-common",
+APPS: Final = (
+    "openai-agents", "langchain", "langgraph", "langgraph-supervisor", "langchain-openai",
+    "opentelemetry-exporter-otlp-json-file", "opentelemetry-exporter-otlp-proto-common",
 )  # fmt: skip
+PACKAGES: Final = {
+    "most": (
+        *APPS, "langsmith", "langfuse", "logfire", "pydantic-ai-slim[openai]",
+        "openinference-instrumentation-openai", "openinference-instrumentation-langchain",
+        "openinference-instrumentation-openai-agents",
+        "openinference-instrumentation-pydantic-ai", "opentelemetry-instrumentation-langchain",
+        "opentelemetry-util-genai<1", "opentelemetry-instrumentation-openai-v2",
+        "opentelemetry-instrumentation-openai-agents-v2",
+    ),
+    "genai": (
+        *APPS, "opentelemetry-instrumentation-genai-openai",
+        "opentelemetry-instrumentation-genai-openai-agents",
+        "opentelemetry-instrumentation-genai-langchain",
+    ),
+}  # fmt: skip
+"""Packages that are installed one after the other: those of OpenTelemetry exclude each other."""
 AGENTS: Final = "agents.yaml"
 CHAT: Final = "chat.yaml"
 GRAPHS: Final = "graphs.yaml"
+PYDANTIC: Final = "pydantic.yaml"
 
 
 class Lines(io.StringIO):
     """A stream of which each line is kept."""
 
 
-def provider(stream: Any) -> Any:
-    """Return a provider of tracers whose spans go to a stream as OTLP JSON."""
+def provider(stream: Any, *before: Any) -> Any:
+    """Return a provider of tracers whose spans go to a stream as OTLP JSON, processed before."""
     from opentelemetry.exporter.otlp.json.file import FileSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
     tracers = TracerProvider(resource=Resource.create({"service.name": "desk"}))
-    tracers.add_span_processor(SimpleSpanProcessor(FileSpanExporter(stream=stream)))
+    for processor in (*before, SimpleSpanProcessor(FileSpanExporter(stream=stream))):
+        tracers.add_span_processor(processor)
     return tracers
 
 
@@ -70,6 +84,42 @@ def otel_agents(stream: Any) -> None:
     OpenAIAgentsInstrumentor().instrument(
         tracer_provider=provider(stream), capture_message_content="span_only"
     )
+
+
+def opentelemetry(stream: Any, *instrumentors: str) -> None:
+    """Instrument with classes of packages of OpenTelemetry."""
+    import importlib
+
+    os.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "span_only"
+    tracers = provider(stream)
+    for place in instrumentors:
+        module, name = place.split(":")
+        found = importlib.import_module(f"opentelemetry.instrumentation.{module}")
+        options = {"disable_openai_trace_export": True} if "Agents" in name else {}
+        getattr(found, name)().instrument(tracer_provider=tracers, **options)
+
+
+def pydantic_ai(stream: Any, *before: Any) -> None:
+    from pydantic_ai import Agent
+    from pydantic_ai.models.instrumented import InstrumentationSettings
+
+    Agent.instrument_all(InstrumentationSettings(tracer_provider=provider(stream, *before)))
+
+
+def openinference_pydantic_ai(stream: Any) -> None:
+    from openinference.instrumentation.pydantic_ai import OpenInferenceSpanProcessor
+
+    pydantic_ai(stream, OpenInferenceSpanProcessor())
+
+
+def logfire(stream: Any) -> None:
+    import logfire as sdk
+    from opentelemetry.exporter.otlp.json.file import FileSpanExporter
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+    processor = SimpleSpanProcessor(FileSpanExporter(stream=stream))
+    sdk.configure(send_to_logfire=False, console=False, additional_span_processors=[processor])
+    sdk.instrument_pydantic_ai()
 
 
 def openinference(stream: Any, *, of: str) -> None:
@@ -171,6 +221,10 @@ def agents_own(stream: Any, *, chats: bool) -> None:
         set_default_openai_api("chat_completions")
 
 
+GENAI: Final = (
+    "genai.openai:OpenAIInstrumentor", "genai.openai_agents:OpenAIAgentsInstrumentor",
+    "genai.langchain:LangChainInstrumentor",
+)  # fmt: skip
 EXPORTERS: Final[dict[str, tuple[Callable[[Any], None], str]]] = {
     "otel-openai": (lambda s: otel_chat(s, mode="span_only", latest=True), CHAT),
     "otel-openai-events": (lambda s: otel_chat(s, mode="event_only", latest=True), CHAT),
@@ -185,8 +239,20 @@ EXPORTERS: Final[dict[str, tuple[Callable[[Any], None], str]]] = {
     "openinference-langchain": (lambda s: openinference(s, of="langchain"), GRAPHS),
     "langfuse-langchain": (lambda s: langfuse(s, of="langchain"), GRAPHS),
     "langsmith": (langsmith, GRAPHS),
+    "traceloop-langchain": (lambda s: opentelemetry(s, "langchain:LangchainInstrumentor"), GRAPHS),
+    "genai-openai": (lambda s: opentelemetry(s, *GENAI[:1]), CHAT),
+    "genai-agents": (lambda s: opentelemetry(s, *GENAI[:2]), AGENTS),
+    "genai-langchain": (lambda s: opentelemetry(s, *GENAI[2:]), GRAPHS),
+    "pydantic-ai": (pydantic_ai, PYDANTIC),
+    "openinference-pydantic-ai": (openinference_pydantic_ai, PYDANTIC),
+    "logfire": (logfire, PYDANTIC),
 }
 """Exporters: how each is set up, and the file of the scenarios that it watches."""
+
+
+def group_of(exporter: str) -> str:
+    """Return which packages an exporter needs."""
+    return "genai" if exporter.startswith("genai-") else "most"
 
 
 def export(exporter: str, folder: Path) -> int:
@@ -249,5 +315,5 @@ if __name__ == "__main__":
     else:
         place = Path(sys.argv[1]).resolve()
         place.mkdir(parents=True, exist_ok=True)
-        names = sys.argv[2].split(",") if len(sys.argv) == 3 else [*EXPORTERS]
+        names = [name for name in EXPORTERS if sys.argv[2] in (name, group_of(name))]
         sys.exit(sum(export(name, place) for name in names) and 1)

@@ -143,7 +143,7 @@ def test_viewers_are_shown_kind_input_output_and_tokens() -> None:
     run = otlp_of(views(ROOT / "scenarios/customers/desk.scenario.yaml")[0])
     shown = {}
     for span in run["resourceSpans"][0]["scopeSpans"][0]["spans"]:
-        attributes = {a["key"]: [*a["value"].values()][0] for a in span["attributes"]}
+        attributes = {a["key"]: next(iter(a["value"].values())) for a in span["attributes"]}
         keys = (names.KIND, names.SHOWN_INPUT, names.SHOWN_OUTPUT, names.OUTPUT_TOKENS)
         shown.setdefault(span["name"], [attributes.get(key) for key in keys])
 

@@ -29,11 +29,13 @@ from simkit.trace.views import View
 
 FOLDER: Final = Path(__file__).parent
 EXPORTS: Final = Path(os.environ.get("EXPORTS", FOLDER / "exports"))
-FILES: Final = {"chat": "chat.yaml", "agents": "agents.yaml", "graphs": "graphs.yaml"}
+FILES: Final = {name: f"{name}.yaml" for name in ("chat", "agents", "graphs", "pydantic")}
 APPS: Final = {
     "agents": "agents", "agents-responses": "agents", "otel-agents": "agents",
     "openinference-agents": "agents", "openinference-langchain": "graphs",
-    "langfuse-langchain": "graphs", "langsmith": "graphs",
+    "langfuse-langchain": "graphs", "langsmith": "graphs", "traceloop-langchain": "graphs",
+    "genai-agents": "agents", "genai-langchain": "graphs", "pydantic-ai": "pydantic",
+    "openinference-pydantic-ai": "pydantic", "logfire": "pydantic",
 }  # fmt: skip
 """The file of an exporter's applications; else `chat`."""
 WITHOUT_CONTENT: Final = ("otel-openai-bare", "agents-responses")
