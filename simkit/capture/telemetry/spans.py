@@ -296,8 +296,7 @@ def _step(span: Span) -> Step:
 
 def _read_genai(step: Step, attributes: Mapping[str, Any], span: Span) -> None:
     operation = str(attributes.get(names.OPERATION, ""))
-    is_other = step.agent or operation in names.KINDS.split()
-    if operation in names.ASKS or (names.OUTPUT in attributes and not is_other):
+    if _asks_model(step, operation, attributes):
         step.kind = "model"
         for name, _, more in span.events:
             attributes = {**attributes, **(more if name == names.DETAILS else {})}
@@ -318,6 +317,12 @@ def _read_genai(step: Step, attributes: Mapping[str, Any], span: Span) -> None:
         step.kind, step.name = "agent", step.agent
     _check_title(step, operation, span.name)
     read_beginning(step, attributes.get(names.INPUT))
+
+
+def _asks_model(step: Step, operation: str, attributes: Mapping[str, Any]) -> bool:
+    """Return whether a span is a model call; some exporters name no operation."""
+    is_other = step.agent or operation in names.KINDS.split()
+    return operation in names.ASKS or (names.OUTPUT in attributes and not is_other)
 
 
 def _check_title(step: Step, operation: str, title: str) -> None:

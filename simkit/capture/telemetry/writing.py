@@ -100,7 +100,7 @@ class _Writer:
                 **({names.DATA: data} if data is not None else {}),
                 names.INPUT: json.dumps(messages, ensure_ascii=False),
                 names.KIND: "CHAIN",
-                **_shown(turn.message, turn.reply),
+                **_display_values(turn.message, turn.reply),
             },
             failure=None if turn.error is None else (turn.error.type, turn.error.message),
         )
@@ -116,7 +116,7 @@ class _Writer:
                     names.HANDOFF_FROM: event.from_agent,
                     names.HANDOFF_TO: event.to_agent,
                     names.KIND: "CHAIN",
-                    **_shown(handoff.payload),
+                    **_display_values(handoff.payload),
                 }
                 name = f"agent_handoff {event.to_agent}"
                 self._span(turn, handoff.id, event.at, name, attributes, root)
@@ -144,7 +144,7 @@ class _Writer:
         attributes = {
             names.OPERATION: names.INVOKES[0],
             names.AGENT: run.agent,
-            **_shown(run.input, run.output),
+            **_display_values(run.input, run.output),
         }
         name = f"{names.INVOKES[0]} {run.agent}"
         return self._span(turn, run.id, run.at, name, attributes, parent)
@@ -156,7 +156,7 @@ class _Writer:
             names.CALL_ID: tool.call_id,
             names.ARGUMENTS: tool.args,
             **({names.SERVER: tool.server} if tool.server else {}),
-            **_shown(tool.args, tool.error),
+            **_display_values(tool.args, tool.error),
         }
         if tool.error is None and tool.returned_at is not None:
             attributes[names.RESULT] = tool.result
@@ -172,7 +172,7 @@ class _Writer:
             names.AGENT: call.agent,
             names.INPUT: json.dumps(messages, ensure_ascii=False),
             names.INPUT_TOKENS: call.context.tokens,
-            **_shown(call.context.messages[-1] if messages else None, call.reply),
+            **_display_values(call.context.messages[-1] if messages else None, call.reply),
         }
         if call.reply is not None:
             attributes[names.OUTPUT_TOKENS] = self._tokens.get(call.reply.id, 0)
@@ -221,7 +221,7 @@ class _Writer:
         return identity
 
 
-def _shown(source: Any, output: Any = None) -> dict[str, JsonValue]:
+def _display_values(source: Any, output: Any = None) -> dict[str, JsonValue]:
     """Return what viewers show of a span at once, by OpenInference's names."""
     if isinstance(output, Message):
         output = output.content or {call.name: call.args for call in output.calls}

@@ -141,16 +141,16 @@ def test_an_imported_run_holds_again_or_its_gaps_are_told(
 def test_viewers_are_shown_kind_input_output_and_tokens() -> None:
     """Phoenix shows these of each span; it knows no kind for GenAI's workflows and handoffs."""
     run = otlp_of(views(ROOT / "scenarios/customers/desk.scenario.yaml")[0])
-    shown = {}
+    displays = {}
     for span in run["resourceSpans"][0]["scopeSpans"][0]["spans"]:
         attributes = {a["key"]: next(iter(a["value"].values())) for a in span["attributes"]}
         keys = (names.KIND, names.SHOWN_INPUT, names.SHOWN_OUTPUT, names.OUTPUT_TOKENS)
-        shown.setdefault(span["name"], [attributes.get(key) for key in keys])
+        displays.setdefault(span["name"], [attributes.get(key) for key in keys])
 
     payload = '{"order": "A-2124", "email": "karolin.lindau@example.net"}'
-    beginning = shown["chat"][1]
+    beginning = displays["chat"][1]
     assert beginning.endswith("My rug is broken.")
-    assert shown == {
+    assert displays == {
         "invoke_workflow desk": [
             "CHAIN", beginning, "You get 75 euros back for A-2124.", None,
         ],
