@@ -94,9 +94,9 @@ def opentelemetry(stream: Any, *instrumentors: str) -> None:
     tracers = provider(stream)
     for place in instrumentors:
         module, name = place.split(":")
-        found = importlib.import_module(f"opentelemetry.instrumentation.{module}")
+        instrumentation = importlib.import_module(f"opentelemetry.instrumentation.{module}")
         options = {"disable_openai_trace_export": True} if "Agents" in name else {}
-        getattr(found, name)().instrument(tracer_provider=tracers, **options)
+        getattr(instrumentation, name)().instrument(tracer_provider=tracers, **options)
 
 
 def pydantic_ai(stream: Any, *before: Any) -> None:
