@@ -141,7 +141,7 @@ def test_an_imported_run_holds_again_or_its_gaps_are_told(
 def test_viewers_are_shown_kind_input_output_and_tokens() -> None:
     """Phoenix shows these of each span; it knows no kind for GenAI's workflows and handoffs."""
     run = otlp_of(views(ROOT / "scenarios/customers/desk.scenario.yaml")[0])
-    displays = {}
+    displays: dict[str, Any] = {}
     for span in run["resourceSpans"][0]["scopeSpans"][0]["spans"]:
         attributes = {a["key"]: next(iter(a["value"].values())) for a in span["attributes"]}
         keys = (names.KIND, names.SHOWN_INPUT, names.SHOWN_OUTPUT, names.OUTPUT_TOKENS)
