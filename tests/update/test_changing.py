@@ -46,6 +46,8 @@ DATA = Message("assistant", '{"to":"b"}', agent="a", data={"to": "b"})
         ({"user": "a"}, CALLING, [Put((), claim_of(CALLING))]),
         ({"calls": [{"log": {"food": "fish"}}]}, CALLING,
          [Put(("calls", 0, "log", "food"), "pizza")]),
+        ({"calls": [{"id": "c2"}]}, CALLING, [Put(("calls", 0, "id"), "c1")]),
+        ({"calls": [{"name": "eat"}]}, CALLING, [Put(("calls", 0, "name"), "log")]),
         ({"calls": [{"eat": {}}]}, CALLING, [Put(("calls", 0), {"log": {"food": "pizza"}})]),
         ({"user": "a"}, {"role": "user", "content": "b"}, [Put(("user",), "b")]),
         (["a"], [], [Put((), [])]),

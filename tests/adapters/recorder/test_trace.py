@@ -224,6 +224,18 @@ def test_a_tool_that_is_told_the_agent_offers_those_that_its_schema_names(
     assert handoff.event.payload == {"order": 7}
 
 
+def test_the_schema_of_a_tool_is_that_of_its_latest_offer() -> None:
+    desk = Desk()
+    desk.turn("look")
+    schemas: list[JsonValue] = [{"type": "object"}, {"properties": {"at": {"type": "string"}}}]
+    known: list[JsonValue] = [desk.recorder.schema_of("look")]
+    for schema in schemas:
+        desk.recorder.record_request(desk.run(), [user("look")], [Offer("look", schema)], {})
+        known.append(desk.recorder.schema_of("look"))
+
+    assert known == [None, *schemas]
+
+
 def test_a_tools_text_that_is_json_is_its_value_and_other_text_stays() -> None:
     results = []
     for text in ('{"a": 1}', "[1]", "12", '{"a": ', "plain", '"quoted"'):
