@@ -152,3 +152,23 @@ def test_a_list_refers_to_the_last_of_equal_messages_however_often_one_comes() -
 
         numbers = {m.content: m.number for m in desk.view.messages.values()}
         assert references == [{"$message": numbers[message.content]} for message in messages]
+
+
+def test_saves_restores_and_uses_of_stores_are_told_as_they_come() -> None:
+    desk = Desk()
+    desk.turn("Hi")
+    recorder = desk.recorder
+
+    recorder.read("notes", "user", "a")
+    recorder.stored("notes", "user", "a")
+    recorder.saved()
+    recorder.restored()
+
+    read, write, saved, restored = desk.trace.events[-4:]
+    assert isinstance(read, e.StoreRead)
+    assert isinstance(write, e.StoreWritten)
+    for event in (read, write):
+        assert (event.channel, event.scope, event.agent) == ("notes", "user", "a")
+    assert isinstance(saved, e.CheckpointSaved)
+    assert isinstance(restored, e.CheckpointRestored)
+    assert saved.checkpoint == restored.checkpoint == "k1"
