@@ -167,6 +167,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not any(mark.args for mark in item.iter_markers("slow")))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process of pytest-xdist one run of tests, and let who is idle take from another.
+
+    Tests of a file, which import and replay the same, stay in one process, and each test costs half
+    a millisecond less than handed out a few at a time, which `-n` alone does.
+    """
+    scheduler = importlib.import_module("xdist.scheduler")
+    is_default = config.option.dist == "load"
+    return scheduler.WorkStealingScheduling(config, log) if is_default else None
+
+
 LEFT_OUT = "tests_left_out"
 """What a worker of pytest-xdist reports to its controller: how many slow tests it left out."""
 left_out = pytest.StashKey[int]()

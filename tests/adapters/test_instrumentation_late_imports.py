@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from textwrap import dedent
 from typing import Final
@@ -15,7 +16,7 @@ from typing import Final
 import pytest
 
 from simkit.adapters.instrumentation import watching_imports
-from tests.conftest import IS_NIGHTLY
+from tests.conftest import IS_NIGHTLY, sample_by_day
 from tests.digests import ROOT
 
 PARTS: Final = {
@@ -144,8 +145,7 @@ def replayed(*files: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", DRIVERS)
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(("part", "how"), sample_by_day(product(PARTS, DRIVERS), 3))
 def test_what_is_imported_late_is_seen_in_a_process_of_its_own(
     tmp_path: Path, part: str, how: str
 ) -> None:
