@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 from simkit.checks.judge import Outcome
 from simkit.cli import Command
@@ -98,10 +98,6 @@ class RunsInProcesses(Runs):
             return super().outcome_of(entry, prepared)
         trace, judgement = self._own.simulate(app, prepared)
         return Outcome(trace, judgement, view_of(trace.events))
-
-    def call(self, entry: SelectedEntry, function: Callable[..., Any], *arguments: object) -> Any:
-        """Return what a function of a module returns in a process of an entry's application."""
-        return self._own.call(self._apps.get(id(entry)), function, *arguments)
 
     def _applications(self, cache: DocumentCache) -> Iterator[tuple[int, App]]:
         for entry in entries_of_code(self.entries, self._job, cache):

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from simkit.cli.init.files import feature_text
 from simkit.cli.init.first_test import options_of
 from simkit.cli.init.project import look_at
 from tests.cli.projects import Call, Done, write
@@ -62,7 +61,7 @@ if __name__ == "__main__":
 SCENARIO = """\
 # `simkit init --app helpdesk.desk:answer` ran the app once. No model was asked: write what yours \
 would reply.
-# It holds. To see a failure, change a word below `expect`, or in the app itself.
+# It holds, since `expect` says what is sent today: read it, and change what is wrong.
 scenario: helpdesk
 pipeline: helpdesk.pipeline.yaml
 turns:
@@ -94,33 +93,17 @@ agents:
   triage_agent: {system: {$starts: You are the triage agent}}
   refunds: {system: {$starts: You are the refund agent}}
 """
-FEATURE = """\
-Feature: Helpdesk
-
-  Scenario: What the models of helpdesk are sent
-    Given the pipeline "helpdesk"
-    When the user says "Hello"
-    And triage_agent answers with this line:
-      \"\"\"
-      {handoff: {to: refunds, payload: {order_id: order_id}}}
-      \"\"\"
-    And refunds replies "Reply 1."
-    Then the context of triage_agent includes "Hello"
-    And the context of refunds includes "Hello"
-"""
 REPORT = """\
 running helpdesk.desk:answer: no model is asked
 tests/scenarios/helpdesk.pipeline.yaml: written: how the app is run, and which calls are whose
 tests/scenarios/helpdesk.scenario.yaml: written: 1 turn, refunds, triage_agent
-tests/features/helpdesk.feature: written
-tests/features/test_features.py: written
 .github/workflows/simkit.yml: written
 simkit.schema.json: written
 .vscode/settings.json: written
 .gitignore: written
 Next:
   simkit replay tests/scenarios
-  python -m pytest tests/scenarios tests/features
+  python -m pytest tests/scenarios
 """
 
 
@@ -164,7 +147,7 @@ def test_the_first_test_of_an_app_is_written_and_passes() -> None:
     assert done == Done(0, REPORT, "")
     assert read("tests/scenarios/helpdesk.scenario.yaml") == SCENARIO
     assert read("tests/scenarios/helpdesk.pipeline.yaml") == PIPELINE
-    assert read("tests/features/helpdesk.feature") == FEATURE
+    assert run_python("-P", "-m", "pytest", "tests/scenarios").returncode == 0
     workflow = yaml.safe_load(read(".github/workflows/simkit.yml"))
     steps = workflow["jobs"]["simkit"]["steps"]
     assert steps[1]["with"] == {"python-version": "3.13"}
@@ -173,7 +156,7 @@ def test_the_first_test_of_an_app_is_written_and_passes() -> None:
         "python -m pip install --group dev",
         f"python -m pip install agent-simkit=={version('agent-simkit')}",
         "simkit validate tests/scenarios --format github",
-        "python -m pytest tests/scenarios tests/features",
+        "python -m pytest tests/scenarios",
     ]
     again = init("--app", "helpdesk.desk:answer")
     left = "there already, left as it is"
@@ -363,28 +346,6 @@ def test_options_are_read_as_in_a_file() -> None:
         "call": "ask",
         "tools": {"a": "b:c"},
     }
-
-
-def test_the_feature_says_which_lints_are_off_and_a_reply_of_several_lines_as_a_line() -> None:
-    document = {
-        "lints": {"CTX-17": "it is meant"},
-        "turns": [{"user": "Hi", "replies": {"planner": "1. Add.\n2. Double."}}],
-    }
-
-    text = feature_text("desk", "desk:answer", document, has_file=False)
-
-    assert text.rstrip().splitlines() == [
-        "Feature: Desk",
-        "",
-        "  Scenario: What the models of desk are sent",
-        '    Given the pipeline "desk:answer"',
-        '    And the lint CTX-17 is off because "it is meant"',
-        '    When the user says "Hi"',
-        "    And planner answers with this line:",
-        '      """',
-        '      {text: "1. Add.\\n2. Double."}',
-        '      """',
-    ]
 
 
 def test_several_apps_are_listed_with_what_to_type(simkit: Call, desk: Path) -> None:

@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 import yaml
 
-from simkit.cli.init.files import files_around, workflow_text
+from simkit.cli.init.files import SAMPLE, files_around, workflow_text
 from simkit.cli.init.project import look_at
 from tests.cli.projects import Call, Done, write
 from tests.plugins import OTHERS_OFF
@@ -98,23 +98,64 @@ def test_what_is_written_passes_at_once(simkit: Call, run: Run) -> None:
     assert (done.code, " ".join(done.out.split())) == (0, ".. [100%] 2 passed in 0.00 s")
 
 
+SCENARIO, FEATURE, PIPELINE = (
+    "scenarios/refund.scenario.yaml",
+    "features/refund.feature",
+    "scenarios/support.pipeline.yaml",
+)
+TOP = "refund.scenario.yaml"
+BOUND, BROKEN = "tests/test_refunds.py", "tests/test_broken.py"
+"""A module of the project's own that binds its features, and one of its other tests."""
+BINDER = """\
+from pytest_bdd import scenarios
+from simkit.bdd import *
+
+scenarios("../features")
+"""
+STATES = {
+    "nothing": ((), "simkit replay scenarios\npython -m pytest scenarios features", 2),
+    "a scenario": ((PIPELINE, SCENARIO), "simkit replay scenarios\npython -m pytest scenarios", 1),
+    "a scenario at the top": ((PIPELINE, TOP), f"simkit replay {TOP}\npython -m pytest {TOP}", 1),
+    "a feature": ((PIPELINE, FEATURE), "python -m pytest features", 1),
+    "a feature that is bound": ((PIPELINE, FEATURE, BOUND), f"python -m pytest {BOUND}", 1),
+    "a pipeline": ((PIPELINE,), "simkit validate scenarios", 0),
+    "all": (
+        (PIPELINE, SCENARIO, FEATURE, BOUND),
+        f"simkit replay scenarios\npython -m pytest scenarios {BOUND}",
+        2,
+    ),
+}
+
+
 @pytest.mark.slow
-def test_the_workflow_runs_what_is_written(simkit: Call, run: Run) -> None:
-    simkit("init")
+@pytest.mark.parametrize(("files", "typed", "passed"), STATES.values(), ids=STATES)
+def test_every_command_that_is_printed_or_written_runs(
+    simkit: Call, run: Run, files: tuple[str, ...], typed: str, passed: int
+) -> None:
+    own = {
+        BOUND: BINDER,
+        TOP: SAMPLE[SCENARIO].replace("support.p", "scenarios/support.p"),
+        BROKEN: "import nothing_of_this_name\n",
+    }
+    for name in (BROKEN, *files):
+        write(name, {**SAMPLE, **own}[name])
 
-    workflow = yaml.safe_load(Path(".github/workflows/simkit.yml").read_text(encoding="utf-8"))
-    steps: list[dict[str, Any]] = workflow["jobs"]["simkit"]["steps"]
-    install, *commands = [step["run"] for step in steps if "run" in step]
+    next_lines = [simkit("init").out.partition("Next:\n")[2] for _ in range(2)]
 
-    assert [step["uses"] for step in steps if "uses" in step] == [
-        "actions/checkout@v6",
-        "actions/setup-python@v6",
-    ]
-    assert install == f"python -m pip install agent-simkit=={version('agent-simkit')}"
-    assert [(line, run(line).code) for line in commands] == [
-        ("simkit validate scenarios --format github", 0),
-        ("python -m pytest scenarios features", 0),
-    ]
+    assert next_lines == ["".join(f"  {line}\n" for line in typed.split("\n"))] * 2
+    assert not files or {*contents()} & {*SAMPLE, TOP} == {*files} - {BOUND}
+    commands = typed.split("\n")
+    if passed:
+        workflow = yaml.safe_load(Path(".github/workflows/simkit.yml").read_text(encoding="utf-8"))
+        install, *checks = [s["run"] for s in workflow["jobs"]["simkit"]["steps"] if "run" in s]
+        assert install == f"python -m pip install agent-simkit=={version('agent-simkit')}"
+        assert checks[-1] == commands[-1]
+        commands += checks
+    for line in commands:
+        done = run(line)
+        assert done.code == 0, done
+        # No feature runs twice, and no test that is not simkit's.
+        assert "pytest" not in line or f" {passed} passed in" in done.out
 
 
 def test_without_requirements_ci_installs_what_the_modules_import(tmp_path: Path) -> None:
@@ -223,10 +264,13 @@ def test_a_file_that_appears_meanwhile_is_left(
 
     done = simkit("init")
 
+    # It has none of simkit's steps, so that it is not bound.
+    binder = "features/test_features.py"
     text = expected_output("written").replace("refund.feature: written", f"refund.feature: {LEFT}")
-    assert done == Done(0, text + NEXT, "")
+    text = text.replace(f"{binder}: written\n", "") + NEXT.replace(" features\n", "\n")
+    assert done == Done(0, text, "")
     assert contents()["features/refund.feature"] == b"mine\n"
-    assert sorted(contents()) == sorted(FILES)
+    assert sorted(contents()) == sorted({*FILES} - {binder})
 
 
 # What cannot be written
@@ -301,12 +345,13 @@ def test_ci_installs_the_simkit_that_is_installed_here(
     inside, outside = project / "wheels/simkit.whl", tmp_path / "downloads/simkit.whl"
     for wheel in (inside, outside):
         write(str(wheel), "PK")
+    write(f"{project}/{SCENARIO}", SAMPLE[SCENARIO])
     if origin is not None:
         text = json.dumps(origin).replace("WHEEL", inside.as_uri())
         write(f"{info}/direct_url.json", text.replace("OTHER", outside.as_uri()))
     monkeypatch.syspath_prepend(tmp_path / "site")
 
-    workflow = workflow_text(look_at(project))
+    workflow = workflow_text(look_at(project), [])
 
     steps = yaml.safe_load(workflow)["jobs"]["simkit"]["steps"]
     assert [

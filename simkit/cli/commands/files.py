@@ -52,10 +52,11 @@ from simkit.core.gc_pause import imports_frozen
 def init_command(
     folder: str | None, is_sample: bool, is_skill: bool, pairs: tuple[str, ...], **request: Any
 ) -> int:
-    """Write a first scenario, a feature, a workflow for GitHub, and settings of the editor.
+    """Write a first scenario, a workflow for GitHub, and settings of the editor.
 
     They are for an app in DIR (default: here), which is run once, or for a sample if there is no
-    app. All of it passes at once, in a new process. Nothing is overwritten.
+    app. Where there are scenarios or features, only what runs them is written. All of it passes at
+    once, in a new process. Nothing is overwritten.
     """
     with imports_frozen:
         from simkit.cli.init.first_scenario import AppRequest

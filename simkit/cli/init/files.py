@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from simkit.cli.init.found_tests import tests_below
 from simkit.cli.init.project import Project
 from simkit.core.answers import note_written
 from simkit.core.errors import SimkitError
@@ -18,7 +19,7 @@ from simkit.core.requirements import DISTRIBUTION
 from simkit.core.text import late_pattern, shell_word
 from simkit.report.last_run import FOLDER
 from simkit.spec.json_schemas import schema_text
-from simkit.spec.scenario.writing import flow, quoted, scalar
+from simkit.spec.scenario.writing import scalar
 from simkit.update.files import FileChange, read_bytes, write
 
 
@@ -45,16 +46,6 @@ def write_new(file: Path, content: str | bytes) -> bool:
 SKILL: Final = Path(__file__).with_name("skills") / "simkit" / "SKILL.md"
 """The skill for coding agents, as `simkit init --skill` writes it."""
 _FIRST_PROJECT: Final = Path(__file__).with_name("first_project")
-STEPS: Final = '''\
-"""Binds the features: without this module pytest-bdd collects none of them."""
-
-from pytest_bdd import scenarios
-from simkit.bdd import *  # noqa: F403 - the steps have no Python names
-
-scenarios(".")
-'''
-
-
 _VENDORED: Final = "vendor"
 """The folder in a project of a copy of the wheel from which simkit was installed."""
 
@@ -95,20 +86,23 @@ def _requirement(root: Path) -> tuple[str, str, Path | None]:
     )
 
 
-def workflow_text(project: Project) -> str:
-    """Return a workflow for GitHub that installs a project and runs its scenarios and features."""
+def workflow_text(project: Project, commands: Iterable[str]) -> str:
+    """Return a workflow for GitHub that installs a project and runs the commands of its tests."""
     requirement, note, _ = _requirement(project.root.resolve())
-    simkit = f"      - run: {scalar(f'python -m pip install {shell_word(requirement)}')}\n"
+    simkit = _step(f"python -m pip install {shell_word(requirement)}")
     folder = os.path.relpath(project.root.resolve(), project.top.resolve()).replace(os.sep, "/")
     template = (_FIRST_PROJECT / "workflow.yml").read_text(encoding="utf-8")
     return template.format(
         folder="" if folder == "." else _IN_FOLDER.format(folder=folder),
         python=project.python,
-        install="".join(f"      - run: {scalar(line)}\n" for line in project.install),
+        install="".join(map(_step, project.install)),
         simkit=f"      # {note}.\n{simkit}" if note else simkit,
-        scenarios=project.scenarios,
-        features=project.features,
+        checks="".join(map(_step, commands)),
     )
+
+
+def _step(line: str) -> str:
+    return f"      - run: {scalar(line)}\n"
 
 
 _IN_FOLDER: Final = """\
@@ -130,30 +124,31 @@ _EXISTS: Final = "there already, left as it is"
 
 
 SAMPLE: Final[Mapping[str, str]] = {
-    **{
-        name: (_FIRST_PROJECT / Path(name).name).read_text(encoding="utf-8")
-        for name in (
-            "scenarios/support.pipeline.yaml",
-            "scenarios/refund.scenario.yaml",
-            "features/refund.feature",
-        )
-    },
-    "features/test_features.py": STEPS,
+    name: (_FIRST_PROJECT / Path(name).name).read_text(encoding="utf-8")
+    for name in (
+        "scenarios/support.pipeline.yaml",
+        "scenarios/refund.scenario.yaml",
+        "features/refund.feature",
+    )
 }
 """The files of a first project, by their names below its folder, where there is no app yet."""
 
 
 def files_around(project: Project) -> dict[str, str | bytes]:
-    """Return the files that a project's scenarios have around them, by their names."""
+    """Return the files that a project's scenarios and features have around them, by their names.
+
+    A project without any has nothing that a workflow could run.
+    """
     wheel = _requirement(project.root.resolve())[2]
     top = os.path.relpath(project.top.resolve(), project.root.resolve()).replace(os.sep, "/")
     prefix = "" if top == "." else f"{top}/"
-    return {
-        f"{prefix}.github/workflows/simkit.yml": workflow_text(project),
-        **({f"{_VENDORED}/{wheel.name}": wheel.read_bytes()} if wheel is not None else {}),
-        SCHEMA_FILE: schema_text(None) + "\n",
-        SETTINGS_FILE: f"{{\n{ASSOCIATION}}}\n",
-    }
+    files: dict[str, str | bytes] = {}
+    if (tests := tests_below(project.root)).are_there:
+        workflow = workflow_text(project, tests.commands(in_ci=True))
+        files[f"{prefix}.github/workflows/simkit.yml"] = workflow
+        files |= {f"{_VENDORED}/{wheel.name}": wheel.read_bytes()} if wheel is not None else {}
+    settings = f"{{\n{ASSOCIATION}}}\n"
+    return {**files, SCHEMA_FILE: schema_text(None) + "\n", SETTINGS_FILE: settings}
 
 
 def written_files(root: Path, files: Mapping[str, str | bytes]) -> Iterator[str]:
@@ -216,54 +211,3 @@ def ignoring(file: Path) -> str:
     parting = b"" if not before or before.endswith(b"\n") else end
     write(FileChange(str(file), before, before + parting + IGNORED.encode() + end))
     return f"{file}: `{IGNORED}` added"
-
-
-# The feature
-
-
-def feature_text(stem: str, name: str, document: Mapping[str, Any], *, has_file: bool) -> str:
-    """Return the conversation of a scenario as a feature."""
-    named = stem if has_file else name
-    lines = [
-        f"Feature: {stem.replace('_', ' ').capitalize()}",
-        "",
-        f"  Scenario: What the models of {stem} are sent",
-        f"    Given the pipeline {quoted(named)}",
-    ]
-    lines += [
-        f"    And the lint {code} is off because {quoted(str(why))}"
-        for code, why in document.get("lints", {}).items()
-    ]
-    for turn in document["turns"]:
-        lines.append(f"    When the user says {quoted(str(turn['user']))}")
-        for agent, replies in turn.get("replies", {}).items():
-            for reply in replies if isinstance(replies, list) else [replies]:
-                lines += _reply_lines(agent, reply)
-        keyword = "Then"
-        for agent, claims in turn.get("expect", {}).get("context", {}).items():
-            if "[" in agent:
-                continue
-            for text in _texts(claims):
-                lines.append(f"    {keyword} the context of {agent} includes {quoted(text)}")
-                keyword = "And"
-    return "\n".join([*lines, ""])
-
-
-def _reply_lines(agent: str, reply: Any) -> Iterator[str]:
-    if isinstance(reply, str) and "\n" not in reply:
-        yield f"    And {agent} replies {quoted(reply)}"
-        return
-    yield f"    And {agent} answers with this line:"
-    yield '      """'
-    yield f"      {flow({'text': reply} if isinstance(reply, str) else reply)}"
-    yield '      """'
-
-
-def _texts(claims: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the users' texts among the messages of a context that are claimed whole."""
-    messages = claims.get("messages", ())
-    if isinstance(messages, Sequence):
-        for message in messages:
-            text = message.get("user") if isinstance(message, Mapping) else None
-            if isinstance(text, str) and text.strip() and "\n" not in text:
-                yield text

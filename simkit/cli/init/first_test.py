@@ -1,4 +1,4 @@
-"""The files that ``simkit init --app`` writes for an app: a scenario, a feature, a pipeline.
+"""The files that ``simkit init --app`` writes for an app: a scenario, and how the app is run.
 
 The app is run once. Its models are answered by scaffolded replies, or with ``--record`` by their
 providers. The run becomes the scenario; a new process holds all before simkit says that it holds.
@@ -22,7 +22,7 @@ from simkit.adapters.input_shapes import input_advised
 from simkit.adapters.recorder.handoffs import PREFIXES
 from simkit.cli.console import Progress
 from simkit.cli.init import files as folder_files
-from simkit.cli.init.checking import Failures, failures_alone
+from simkit.cli.init.checking import replayed_alone
 from simkit.cli.init.first_scenario import (
     OPTIONS_ADVISED,
     REPLIES_ADVISED,
@@ -31,6 +31,7 @@ from simkit.cli.init.first_scenario import (
     first_scenario,
     text_without_contexts,
 )
+from simkit.cli.init.found_tests import FoundTests, binders_for, tests_below
 from simkit.cli.init.project import FoundApp, Project, look_at
 from simkit.core.answers import answer
 from simkit.core.compat import FRAMEWORKS, PROVIDERS, installed
@@ -112,19 +113,13 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
     models_text = "its models are asked" if request.is_recorded else "no model is asked"
     yield f"running {request.name}: {models_text}"
     first = _first_scenario(request, scenario)
-    files = _Files(scenario, Path(project.features, f"{stem}.feature"))
+    files = _Files(scenario)
     with Progress() as progress:
         progress.begin(f"checking {scenario} in a new process")
         document = _write_what_holds(files, first, request)
     if files.pipeline in files.new_files:
         yield f"{files.pipeline}: written: how the app is run, and which calls are whose"
     yield f"{scenario}: written: {_counts(document)}"
-    if files.refusal:
-        yield files.refusal
-    elif files.feature in files.new_files:
-        is_bound = files.steps in files.new_files
-        yield f"{files.feature}: written"
-        yield f"{files.steps}: {'written' if is_bound else 'there already, left as it is'}"
     waived = document.get("lints", {})
     for code in waived:
         yield f"  {code} is found in this run: {LINTS[code].name}. It is off in the scenario."
@@ -136,39 +131,32 @@ def _write_what_holds(
     """Write the files; return the scenario's document.
 
     In a new process the scenario must hold, else raise SimkitError, as for one that is there by
-    now. A feature that fails there is removed.
+    now.
     """
     document = files.write(first.text, first, request)
-    failed = files.check()
-    if failed.replay:
+    failure = replayed_alone(str(files.scenario))
+    if failure:
         # Some part of the contexts is new in every process.
         files.remove()
         document = files.write(text_without_contexts(first, files.scenario), first, request)
-        failed = files.check()
-    if failed.replay:
+        failure = replayed_alone(str(files.scenario))
+    if failure:
         files.remove()
         raise SimkitError(
             f"{files.scenario}: not written, since it does not hold in a new process:\n"
-            f"{failed.replay}\n"
+            f"{failure}\n"
             "  Say with --path from which folder the app's modules are imported."
         )
-    if failed.pytest:
-        files.remove(files.feature, files.steps)
-        last = "\n".join(f"  {line}" for line in failed.pytest.splitlines()[-12:])
-        files.refusal = f"{files.feature}: not written, since pytest does not pass it:\n{last}"
     return document
 
 
 class _Files:
     """The files of a first test, of which some may be there already."""
 
-    def __init__(self, scenario: Path, feature: Path) -> None:
-        self.scenario, self.feature = scenario, feature
+    def __init__(self, scenario: Path) -> None:
+        self.scenario = scenario
         self.pipeline = scenario.with_name(scenario.name.replace(SCENARIO_SUFFIX, PIPELINE_SUFFIX))
-        self.steps = feature.with_name("test_features.py")
         self.new_files: list[Path] = []
-        self.refusal = ""
-        """Why the feature was not written; empty if it was."""
 
     def write(self, text: str, first: FirstScenario, request: AppRequest) -> Mapping[str, Any]:
         """Write those that are not there; return the scenario's document.
@@ -186,24 +174,13 @@ class _Files:
             raise SimkitError(
                 f"{self.scenario}: there is such a file, and nothing is written over it"
             )
-        if not os.path.lexists(self.feature):
-            is_named = self.pipeline.is_file()
-            stem = self.feature.stem
-            feature = folder_files.feature_text(stem, request.name, document, has_file=is_named)
-            self._write(self.feature, feature)
-            self._write(self.steps, folder_files.STEPS)
         return document
 
-    def check(self) -> Failures:
-        """Hold the files in a new process."""
-        features = [self.feature.parent] if self.feature in self.new_files else []
-        return failures_alone(self.scenario, *features)
-
-    def remove(self, *files: Path) -> None:
-        """Remove what was written of these files; without any, of all."""
-        for file in [file for file in self.new_files if not files or file in files]:
+    def remove(self) -> None:
+        """Remove what was written."""
+        for file in self.new_files:
             file.unlink()
-            self.new_files.remove(file)
+        self.new_files.clear()
 
     def _write(self, file: Path, text: str) -> bool:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -380,7 +357,7 @@ def _with_comments(
     )
     head = (
         f"# `simkit init --app {request.name}` ran the app once. {how}\n"
-        "# It holds. To see a failure, change a word below `expect`, or in the app itself.\n"
+        "# It holds, since `expect` says what is sent today: read it, and change what is wrong.\n"
     )
     foot = "".join(f"{line}\n" for line in _tool_comment(first, document))
     return f"{head}{text}{foot}"
@@ -427,34 +404,50 @@ def start(folder: str, request: AppRequest, *, is_sample: bool) -> int:
     folder_files.make_folder(root)
     with contextlib.chdir(root):
         project = look_at(Path.cwd())
-    if not request.name and not is_sample:
-        request = _with_app(request, project)
-    is_bare = request == AppRequest(name="", messages=())
-    if not request.name and not is_bare:
-        raise click.UsageError("name the app that is to be run: --app MODULE:NAME.")
-    if not request.name:
-        if not is_sample:
-            echo(
-                "no application was found here: a sample is written; --app MODULE:NAME names yours"
-            )
-        for line in folder_files.written_files(
-            root, {**folder_files.SAMPLE, **folder_files.files_around(project)}
-        ):
-            echo(line)
-    else:
+        tests = tests_below(Path())
+        if not request.name and not is_sample and not tests.are_there:
+            request = _with_app(request, project)
+        is_bare = request == AppRequest(name="", messages=())
+        if not request.name and not is_bare:
+            raise click.UsageError("name the app that is to be run: --app MODULE:NAME.")
+    if request.name:
         request = msgspec.structs.replace(request, messages=request.messages or (DEFAULT_MESSAGE,))
         with contextlib.chdir(root):
-            around = folder_files.written_files(Path(), folder_files.files_around(project))
-            for line in itertools.chain(write_for_app(request, project), around):
+            for line in write_for_app(request, project):
                 echo(line)
+    else:
+        _write_without_app(root, tests, is_sample)
+    _write(root, binders_for(root))
+    _write(root, folder_files.files_around(project))
     echo(folder_files.ignoring(root / ".gitignore"))
     echo(f"Next, in {folder}:" if folder != "." else "Next:")
-    scenarios, features = shell_word(str(project.scenarios)), shell_word(str(project.features))
-    commands = [f"simkit replay {scenarios}", f"python -m pytest {scenarios} {features}"]
+    commands = tests_below(root).commands()
     answer(app=request.name, folder=folder, next=commands)
     for command in commands:
         echo(f"  {command}")
     return 0
+
+
+_NAMES_APP: Final = "--app MODULE:NAME names yours"
+
+
+def _write_without_app(root: Path, tests: FoundTests, is_sample: bool) -> None:
+    """Write the sample, unless the project has tests, or a pipeline for some."""
+    files = (*tests.scenarios, *tests.features)
+    if files and not is_sample:
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        echo(f"{files[0]}{more}: there already; for a scenario of an app, {_NAMES_APP}")
+    elif tests.pipelines and not is_sample:
+        echo(f"{tests.pipelines[0]}: no scenario runs it yet: write one, and call this again")
+    else:
+        if not is_sample:
+            echo(f"no application was found here: a sample is written; {_NAMES_APP}")
+        _write(root, folder_files.SAMPLE)
+
+
+def _write(root: Path, files: Mapping[str, str | bytes]) -> None:
+    for line in folder_files.written_files(root, files):
+        echo(line)
 
 
 def _with_app(request: AppRequest, project: Project) -> AppRequest:

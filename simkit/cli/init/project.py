@@ -6,11 +6,12 @@ Its files are read; nothing of it is imported.
 from __future__ import annotations
 
 import ast
+import itertools
 import os
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
@@ -24,12 +25,11 @@ from simkit.adapters.modules import graphs_of
 from simkit.cli.selection import configured_paths
 from simkit.core.compat import PROVIDERS, installed
 
-_SKIPPED: Final = frozenset(
-    (
-        *("build", "dist", "docs", "env", "features", "node_modules", "scenarios", "site-packages"),
-        *("test", "tests", "venv"),
-    )
+_FOREIGN: Final = frozenset(
+    ("build", "dist", "docs", "env", "node_modules", "site-packages", "vendor", "venv")
 )
+"""Folders in which nothing is looked for."""
+_TESTS: Final = frozenset(("features", "scenarios", "test", "tests"))
 """Folders in which no app is looked for."""
 _FILES_MAX: Final = 400
 _FRAMEWORKS: Final[Mapping[str, str]] = {
@@ -92,8 +92,6 @@ class Project(msgspec.Struct, frozen=True):
     """The likeliest first."""
     scenarios: str
     """The folder for scenarios, from ``root``."""
-    features: str
-    """The folder for features."""
     install: tuple[str, ...]
     """The shell commands that install it."""
     python: str
@@ -125,7 +123,6 @@ def look_at(root: Path) -> Project:
         root,
         tuple({app.name: app for app in reversed([*_apps(root, settings)])}.values())[::-1],
         f"{folder}scenarios",
-        f"{folder}features",
         tuple(_install_lines(root, settings)) or tuple(_imported_lines(root.resolve())),
         _python_of(settings),
     )
@@ -232,23 +229,29 @@ def _modules(root: Path) -> list[_Module]:
     return modules
 
 
-def _files(root: Path) -> list[Path]:
-    files: list[Path] = []
+def files_below(root: Path, others: Collection[str] = ()) -> Iterator[Path]:
+    """Yield the files of a project, the nearest first; none of its environments, or of folders
+    with ``others``' names."""
     waiting = [root]
-    while waiting and len(files) < _FILES_MAX:
-        folder = waiting.pop(0)
+    while waiting:
         try:
-            inside = sorted(folder.iterdir())
+            inside = sorted(waiting.pop(0).iterdir())
         except OSError:
             continue
         for path in inside:
-            if path.is_dir():
-                is_own = not path.name.startswith(".") and path.name not in _SKIPPED
-                if is_own and not (path / "pyvenv.cfg").exists():
-                    waiting.append(path)
-            elif path.suffix == ".py" and "." not in path.stem and not _TEST.match(path.name):
-                files.append(path)
-    return files
+            if not path.is_dir():
+                yield path
+            elif not (path.name.startswith(".") or path.name in _FOREIGN or path.name in others):
+                waiting += [] if path.is_symlink() or (path / "pyvenv.cfg").exists() else [path]
+
+
+def _files(root: Path) -> Iterator[Path]:
+    modules = (
+        path
+        for path in files_below(root, _TESTS)
+        if path.suffix == ".py" and "." not in path.stem and not _TEST.match(path.name)
+    )
+    return itertools.islice(modules, _FILES_MAX)
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
