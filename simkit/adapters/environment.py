@@ -44,6 +44,7 @@ _OFFLINE: Final = {
     "LANGSMITH_TRACING_V2": "false",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "MEM0_TELEMETRY": "False",
+    "NO_GCE_CHECK": "true",
 }
 """Variables that keep libraries from using the network beside the pipeline: LiteLLM's import, the
 reports to LangSmith, which an application turns on by `LANGCHAIN_TRACING_V2` or the like, what

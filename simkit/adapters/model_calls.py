@@ -333,8 +333,10 @@ class OtherRequests:
         others: Answerer | None,
         host_is_allowed: Callable[[str], bool],
         chains: Chains,
+        has_lines: Callable[[str], bool],
     ) -> None:
-        self._recorder, self._others = recorder, others
+        """``has_lines`` returns whether the turn has lines for an agent; empty is any."""
+        self._recorder, self._others, self._has_lines = recorder, others, has_lines
         self._host_is_allowed, self._chains = host_is_allowed, chains
         self.of_servers: Callable[[HttpRequest], Decision | Later | None] = lambda request: None
         """Answers what is sent to the scenario's servers; None for all else."""
@@ -356,6 +358,9 @@ class OtherRequests:
         host = urlsplit(request.url).hostname or ""
         if host.startswith(_OF_CLOUDS):
             return NoResponse("connection", f"simkit: {host} {_GIVES_KEYS}")
+        is_scripted = self._has_lines(_at_work(self._recorder))
+        if is_scripted and (counted := self.counted(request)) is not None:
+            return counted
         try:
             decision = self._of_others(request)
         except CassetteMissed:

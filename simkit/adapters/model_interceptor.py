@@ -102,7 +102,9 @@ class ModelInterceptor:
         self.cut: errors.TurnCut | None = None
         """The cancellation of this turn; None if there was none."""
         self._chains = Chains()
-        self.other_requests = OtherRequests(recorder, others, host_is_allowed, self._chains)
+        self.other_requests = OtherRequests(
+            recorder, others, host_is_allowed, self._chains, script.has_lines
+        )
         self.counted = self.other_requests.counted
         self._message_caches = {name: MessageCache() for name in PROTOCOLS}
         self._last: dict[tuple[str, str], _LastRequest] = {}

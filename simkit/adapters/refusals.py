@@ -26,7 +26,7 @@ from simkit.capture.http.refusals import LibraryRequest, log, taken_library_requ
 from simkit.capture.http.request_router import NoNetwork
 from simkit.core import errors
 from simkit.core.messages import HANDOFF_PREFIX, Fails
-from simkit.core.text import exception_text, guess
+from simkit.core.text import exception_text, guess, single_failure
 from simkit.language.yaml import near
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import PROTOCOLS, is_providers_host, unsupported_interface
@@ -324,16 +324,9 @@ def failure_of(
 
 
 def raised_by(problem: BaseException) -> BaseException:
-    """Return the exception that the code or its framework itself raised.
-
-    A task group's single failure is that failure: anyio wraps whatever happens while a client of
-    MCP is open.
-    """
+    """Return the exception that the code or its framework itself raised."""
     is_told = isinstance(problem, errors.FrameworkFailed) and problem.__cause__ is not None
-    raised = problem.__cause__ or problem if is_told else problem
-    while isinstance(raised, BaseExceptionGroup) and len(raised.exceptions) == 1:
-        raised = raised.exceptions[0]
-    return raised
+    return single_failure(problem.__cause__ or problem if is_told else problem)
 
 
 def name_of(problem: BaseException, named: Mapping[str, str]) -> str:

@@ -132,11 +132,19 @@ def parted_at(first: str, second: str) -> int:
 
 def exception_text(problem: BaseException) -> str:
     """Return an exception as ``Type: message``, or its type alone if its message raises."""
+    problem = single_failure(problem)
     kind = type(problem).__name__
     try:
         return f"{kind}: {problem}"
     except Exception:  # Other people's code makes the message.
         return kind
+
+
+def single_failure(problem: BaseException) -> BaseException:
+    """Return a task group's single failure: anyio wraps all that fails beside a client of MCP."""
+    while isinstance(problem, BaseExceptionGroup) and len(problem.exceptions) == 1:
+        problem = problem.exceptions[0]
+    return problem
 
 
 def shell_word(text: str) -> str:

@@ -90,7 +90,7 @@ def program() -> str:
 
 
 PROGRAM = (
-    "\nIf it is a program that reads the user's messages by `input()`, run it as it is: "
+    "\nIf it is a program, which reads the user's messages by `input()` or none, run it as it is: "
     "`app: {input: turns}`. Else name a function that takes one message and returns the reply, "
     "`def answer(text): …`."
 )

@@ -329,6 +329,23 @@ def test_no_recording_asks_a_cloud_for_its_keys(tmp_path: Path, host: str) -> No
     assert f"raised ConnectError: simkit: {host.strip('[]')} gives a machine's keys" in problem
 
 
+def test_no_recording_asks_a_provider_to_count_tokens_of_an_agent_that_is_scripted(
+    tmp_path: Path,
+) -> None:
+    counts = "https://api.openai.com/v1/responses/input_tokens"
+    code = f"""{ASK}
+import httpx
+
+def run(message):
+    told = httpx.post({counts!r}, json={{"model": "m", "input": message}}, timeout=1).json()
+    return f"{{ask(message, [], None)}} {{told['input_tokens']}}"
+"""
+    turns = "turns: [{user: What?, replies: {reader: [Done.]}, expect: {reply: Done. 2}}]\n"
+    path = scenario(tmp_path, f"cassette: notes\n{turns}", code, "")
+
+    assert problems_of(record(path, Recording("all", NOW)).outcome) == []
+
+
 def test_a_recorded_server_needs_a_cassette(tmp_path: Path) -> None:
     rest = RECORDED.replace("cassette: notes\n", "") + READS
     with pytest.raises(SourceError, match=r"server `files` is recorded, and .* has no `cassette`"):

@@ -8,6 +8,7 @@ import pytest
 
 from simkit.adapters.refusals import failure_of
 from simkit.core.messages import Fails
+from simkit.core.text import exception_text
 from tests.adapters.running import run_app
 
 APP = """
@@ -55,6 +56,7 @@ def test_the_one_failure_of_a_task_group_counts_as_it_would_alone() -> None:
 
     assert failure_of(groups, Fails("rate_limit", 429, "Slow."), "app:answer").type == "rate_limit"
     assert "raised ValueError: busy" in str(failure_of(groups, None, "app:answer"))
+    assert exception_text(groups) == "ValueError: busy"
     two = ExceptionGroup("tasks", [problem, KeyError("b")])
     assert "raised ExceptionGroup: tasks (2 sub-exc" in str(failure_of(two, None, "app:answer"))
 

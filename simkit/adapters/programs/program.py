@@ -334,8 +334,11 @@ class _Program:
             self._last_turn = turn
             if self._problem is not None:
                 raise self._problem
-            if self._terminal.is_unread:
-                raise FunctionFailed(f"`{self._entry}` ended without reading a message")
+            if self._terminal.is_unread and text:
+                raise FunctionFailed(
+                    f"`{self._entry}` ended without reading a message.\n"
+                    'If its question is in its code, let the user say nothing: `user: ""`.'
+                )
         return self._terminal.printed() or None
 
     def close(self) -> None:

@@ -199,7 +199,8 @@ class InProcessWorker:
         return agents_in(new)
 
     def _has_lines(self, place: int, agent: str) -> bool:
-        return agent in self._replies[place]
+        """Return whether a turn has lines for an agent; for any, if its name is empty."""
+        return agent in self._replies[place] if agent else bool(self._replies[place])
 
     def _schedule(self, scenario: Scenario, about_tools: str) -> Schedule:
         return ScenarioSchedule(scenario.schedule, self._orders, scenario.seed, about_tools)

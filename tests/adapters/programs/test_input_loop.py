@@ -436,6 +436,15 @@ def main():
         ran(tmp_path, code, "\n    app: {path: [.]}\n    turns: [{user: Hello}]\n")
 
 
+def test_a_program_whose_question_is_in_its_code_has_a_turn_that_says_nothing(
+    tmp_path: Path,
+) -> None:
+    code = "def main():\n    print(answer('Hello'))\n"
+    turns = "agents: {bot: {messages: {$any: true}}}\n    turns: [{user: '', replies: {bot: Hi}}]\n"
+
+    assert replies_of(check_program(tmp_path, code, f"\n    {turns}")) == ["Hi"]
+
+
 REFUSED = {
     "needs arguments": (
         "def main(config):\n    input()\n",
@@ -443,7 +452,7 @@ REFUSED = {
         "needs `config`, and a program",
     ),
     "is not there": ("", "mein", "has no 'mein'"),
-    "reads nothing": ("def main():\n    pass\n", "main", "ended without reading a message"),
+    "reads nothing": ("def main():\n    pass\n", "main", 'say nothing: `user: ""`'),
 }
 
 
