@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -109,6 +109,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         """Return ``HND-12 context-ignored``."""
         return f"{self.id} {self.name}".rstrip()
 
+    @property
+    def words(self) -> str:
+        """Return all its texts, in small letters."""
+        return " ".join((self.message, self.rule, self.cause, self.fix)).lower()
+
     def fits(self, words: str) -> bool:
         """Return whether a printed message is worded so."""
         parts = [part.strip() for part in self.message.split("…")]
@@ -148,17 +153,26 @@ def explanation_of(words: str) -> Explanation:
     }
     if words and words.lower() in spelled:
         return spelled[words.lower()]
-    for id_inside in re.findall(r"\b[A-Z]{3}-\d\d\b|\b[A-Z][A-Za-z]+\b", words):
-        if id_inside in known:
-            return known[id_inside]
-    fitting = [explanation for explanation in known.values() if explanation.fits(words)]
-    if fitting:
-        return max(fitting, key=lambda explanation: len(explanation.message.replace("…", "")))
+    ids = re.findall(r"\b[A-Z]{3}-\d\d\b|\b[A-Z][A-Za-z]+\b", words)
+    if inside := next(filter(known.__contains__, ids), ""):
+        return known[inside]
+    similar = _similar(words, known.values())
+    if len(similar) == 1:
+        return similar[0]
     nearest = near(words, [name for name in spelled if name])
     hint = f"\n  did you mean `{spelled[nearest].id}`?" if nearest else ""
+    if similar:
+        hint = f"\n  These have such words: {', '.join(each.id for each in similar)}."
     raise SimkitError(
         f"nothing is known under `{words}`{hint}\n"
-        "  `simkit explain` lists every id. A message is found by its own words, too: copy it "
-        "whole, in quotes.\n"
+        "  `simkit explain` lists every id. A message is found by its own words, too.\n"
         "  Errors of a file end with their own advice; `simkit validate FILE` prints their ids."
     )
+
+
+def _similar(words: str, every: Collection[Explanation]) -> list[Explanation]:
+    """Return the explanation whose message is worded so, or else those that have the words."""
+    fitting = [explanation for explanation in every if explanation.fits(words)]
+    if fitting:
+        return [max(fitting, key=lambda explanation: len(explanation.message.replace("…", "")))]
+    return [each for each in every if words and words.lower() in each.words]

@@ -95,6 +95,9 @@ def test_the_page_on_troubleshooting_has_every_message_without_an_id() -> None:
             "ReplyMissing",
         ),
         ("state.orders does not match (turn 2)", "mismatch"),
+        ("matches no message", "context-includes"),
+        ("Is Not Observable", "not-observable"),
+        ("was not looked at", "not-observable"),
         ("turn 1 ended with error NoRoute: node 'a' decided", "NoRoute"),
         ("turn 1 ended with error rate_limit: Too many requests", "ended-with-error"),
     ],
@@ -107,6 +110,11 @@ def test_an_explanation_is_found_by_id_name_type_and_message(words: str, name: s
 def test_an_unknown_id_is_answered_with_the_nearest(words: str, nearest: str) -> None:
     with pytest.raises(errors.SimkitError, match=f"did you mean `{nearest}`"):
         explanation_of(words)
+
+
+def test_words_of_several_messages_are_answered_with_their_ids() -> None:
+    with pytest.raises(errors.SimkitError, match=r"These have such words: .*HND-12"):
+        explanation_of("handoff")
 
 
 @pytest.mark.parametrize("words", ["", "zzz"])

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import HANDOFF_PREFIX
-from simkit.core.text import synonym_of
+from simkit.core.text import Open, synonym_of
 from simkit.language.matching.kinds import check_kind
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.operators import OF_ELEMENTS, OF_VALUE, inner_matchers
@@ -181,14 +181,7 @@ class ClaimNames:
 
     def _context(self, key: str, claims: ContextClaims, at: SourcePath) -> None:
         sections = self._sections(key, at)
-        all_sections = self._known.all_sections
-        known = ANYTHING if sections is ANYTHING else (*CONTEXT_CLAIMS, *sections)
-        for claim in claims.claimed():
-            # A section that was removed from the recipe is a finding, not an error in the file.
-            if claim not in all_sections:
-                # The sections of code are not known, but none has another tool's word for a claim.
-                names = CONTEXT_CLAIMS if synonym_of(claim, CONTEXT_CLAIMS) else known
-                require(self._document, (*at, claim), claims.noun, claim, names, key=True)
+        self._context_keys(claims, at, sections)
         for claim, matcher in claims.claimed().items():
             row, path = CONTEXT_CLAIMS.get(claim), (*at, claim)
             if claim in sections or claim == "dropped" or (row and row.form == "messages"):
@@ -201,6 +194,20 @@ class ClaimNames:
                 self._shares(matcher, path, sections)
             elif claim in ENTRIES:
                 self._entries(matcher, path, ENTRIES[claim], sections)
+
+    def _context_keys(self, claims: ContextClaims, at: SourcePath, sections: Sequence[str]) -> None:
+        """Raise SourceError for a key that is neither a claim nor a section."""
+        declared = self._known.all_sections
+        known: Sequence[str] = (*CONTEXT_CLAIMS, *sections)
+        if sections is ANYTHING:
+            # Rules for code need not name all sections, but none has a misspelt claim's name.
+            known = Open(CONTEXT_CLAIMS) if declared else ANYTHING
+        for claim in claims.claimed():
+            # A section that was removed from the recipe is a finding, not an error in the file.
+            if claim not in declared:
+                # No section has another tool's word for a claim.
+                names = CONTEXT_CLAIMS if synonym_of(claim, CONTEXT_CLAIMS) else known
+                require(self._document, (*at, claim), claims.noun, claim, names, key=True)
 
     def _shares(self, matcher: Any, at: SourcePath, sections: Sequence[str]) -> None:
         """Check the names in a claim on shares: an unknown name would always have the share 0."""

@@ -22,6 +22,7 @@ from simkit.language.yaml import Document, Open, SourcePath
 from simkit.spec.fields import ANYTHING
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.pipeline.agents import (
+    RUN_SECTION,
     channels_of,
     members_of,
     sections_of,
@@ -347,7 +348,9 @@ class KnownNames(msgspec.Struct, frozen=True):
 def known_in(subject: Subject) -> KnownNames:
     """Return the names that a pipeline declares."""
     if isinstance(subject, App):
-        return KnownNames(servers=tuple(subject.servers))
+        named = (rule.sections or () for rule in subject.agents.values())
+        sections = frozenset((*SECTION_KINDS, RUN_SECTION, *chain.from_iterable(named)))
+        return KnownNames(servers=tuple(subject.servers), all_sections=sections)
     return subject.remembered(("names",), lambda: _names_in(subject))
 
 

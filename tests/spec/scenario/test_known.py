@@ -370,3 +370,28 @@ def test_a_node_hands_on_what_its_agent_may_return(agent: str, defaults: str, li
     text = NODES.replace("<AGENT>", agent).replace("<DEFAULTS>", defaults).replace("<LINE>", line)
 
     assert refusal_of(text) == ""
+
+
+WITH_SECTIONS: Final = """
+version: 1
+scenario: s
+pipeline: bank:app
+agents: {{clerk: {{sections: {{profile: {{system: {{$starts: Profile}}}}}}}}}}
+turns: [{{user: Hi, expect: {{context: {{clerk: {{{key}: [{{system: Profile}}]}}}}}}}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "claim"), [("exclude", "excludes"), ("include", "includes"), ("mesages", "messages")]
+)
+def test_a_misspelt_claim_on_a_context_of_code_is_no_section(key: str, claim: str) -> None:
+    assert f"did you mean `{claim}`?" in refusal_of(WITH_SECTIONS.format(key=key))
+
+
+@pytest.mark.parametrize("key", ["profile", "history", "current_message", "instructions", "diary"])
+def test_a_section_of_code_is_a_key_of_its_context(key: str) -> None:
+    path = Path("a.scenario.yaml")
+    path.write_text(WITH_SECTIONS.format(key=key))
+    (item,) = items_in(str(path))
+
+    assert Library().prepared(item).scenario.scenario == "s"
