@@ -21,11 +21,12 @@ from __future__ import annotations
 import argparse
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -194,13 +195,19 @@ def _key(folder: str, case: ScenarioCase) -> tuple[str, str]:
 def judged(rule: int, fault: Fault) -> Result:
     """Return what notices a fault that breaks a rule; `claim of a rule` is a claim of that rule.
 
-    A planted fault names claims of one scenario. Others state the same fact of another turn, agent
-    or pipeline of the system: those that a planted fault of the rule turns red, too.
+    A planted fault names claims of one agent in one scenario. Others state the same fact of another
+    turn, agent or pipeline of the system. They assert the rule, too, if that planted fault turns
+    them red, or if the fault changes the same option of the same section, contract or edge.
     """
     result = result_of(fault, whole=True)
     if rule in result.rules:
         return result
-    if any(_asserts(rule, fault.folder, *claim) for claim in result.claims):
+    facts = _facts_of(rule, fault)
+    if any(
+        any(_are_one(_fact(path), fact) for fact in facts)
+        or _asserts(rule, fault.folder, case, path)
+        for case, path in result.claims
+    ):
         return replace(result, verdict=RULE, rules=(*result.rules, rule))
     return replace(result, verdict=OTHER) if result.verdict == RULE else result
 
@@ -214,6 +221,63 @@ def _asserts(rule: int, folder: str, case: ScenarioCase, path: SourcePath) -> bo
         if any(_are_one(_fact(path), _fact(parse(claim))) for claim in mutation.red)
         for place in _broken(mutation.id, case)
     )
+
+
+def _facts_of(rule: int, fault: Fault) -> list[SourcePath]:
+    """Return the facts that a rule's planted faults break where they change what this one does."""
+    changed = _changed(fault.document.data, fault.mutant.edits)
+    return [
+        _fact(parse(claim))
+        for mutation in mutations()
+        if mutation.folder == fault.folder and rule in mutation.rules
+        if changed & _changed_by(mutation.id)
+        for claim in mutation.red
+    ]
+
+
+@cache
+def _changed_by(mutation_id: str) -> frozenset[SourcePath]:
+    (mutation,) = (each for each in mutations() if each.id == mutation_id)
+    return _changed(_document(mutation).data, mutation.edit)
+
+
+def _changed(data: object, edits: Sequence[Edit]) -> frozenset[SourcePath]:
+    """Return the options that edits change, without the names of agents and tools and indices."""
+    before, after = (
+        dict(_leaves(_resolved(data))),
+        dict(_leaves(_resolved(apply_edits(data, edits)))),
+    )
+    different = {
+        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+    }
+    unnamed = ((path[0], *path[1 + (path[0] in {"agents", "tools"}) :]) for path in different)
+    return frozenset(tuple(part for part in path if isinstance(part, str)) for path in unnamed)
+
+
+def _resolved(data: Any) -> dict[str, Any]:
+    """Return a pipeline whose agents have all that `defaults` give them, their sections by name."""
+    agents = {name: {**data.get("defaults", {}), **agent} for name, agent in data["agents"].items()}
+    for agent in agents.values():
+        flat = [
+            section
+            for entry in agent.get("context", ())
+            for section in (entry if isinstance(entry, list) else [entry])
+        ]
+        named = [each if isinstance(each, dict) else {each: {}} for each in flat]
+        agent["order"] = str([[*each] for each in named])
+        agent["context"] = {name: options for each in named for name, options in each.items()}
+    return {**data, "defaults": {}, "agents": agents}
+
+
+def _leaves(value: object, path: SourcePath = ()) -> Iterator[tuple[SourcePath, str]]:
+    """Yield each value that holds no others, and each list of such values."""
+    if isinstance(value, list) and all(isinstance(each, dict) for each in value):
+        value = dict(enumerate(value))
+    if not isinstance(value, dict) or not value:
+        yield path, str(value)
+        return
+    for key, inner in value.items():
+        yield from _leaves(inner, (*path, key))
 
 
 def _are_one(path: SourcePath, other: SourcePath) -> bool:
