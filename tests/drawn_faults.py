@@ -286,11 +286,21 @@ def _are_one(path: SourcePath, other: SourcePath) -> bool:
 
 
 def _fact(path: SourcePath) -> SourcePath:
-    """Return what a claim is about: its path without turn, agent and indices."""
+    """Return what a claim is about: its path without turn, agents, indices and operators."""
     fact = path[path.index("expect") + 1 :] if "expect" in path else ()
     if fact[:1] in {("context",), ("runs",), ("model_calls",)}:
         fact = (fact[0], *fact[2:])
-    return tuple(part for part in fact if isinstance(part, str))
+    return tuple(
+        part
+        for part in fact
+        if isinstance(part, str) and not part.startswith("$") and part not in _agents()
+    )
+
+
+@cache
+def _agents() -> frozenset[str]:
+    documents = (document.data for _, document in pipelines().values())
+    return frozenset(name for data in documents for name in data["agents"])
 
 
 @cache
