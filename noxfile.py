@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 from runpy import run_path
 from tempfile import TemporaryDirectory
@@ -243,7 +244,12 @@ def release(session: nox.Session) -> None:
     shutil.rmtree(root / "dist", ignore_errors=True)
     session.install("build")
     session.run("python", "-m", "build", "--outdir", "dist")
-    (wheel,) = (root / "dist").glob("*.whl")
+    (wheel,), (source,) = (root / "dist").glob("*.whl"), (root / "dist").glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    listing = session.run("git", "ls-files", external=True, silent=True)
+    if more := names - {"PKG-INFO", *str(listing).splitlines()}:
+        session.error(f"the sdist has files that are not in the repository: {sorted(more)[:5]}")
     # Outside the tree: pytest would take its settings, and simkit its pipelines, from above.
     with TemporaryDirectory() as scratch, session.chdir(scratch):
         session.run("python", "-m", "venv", "environment")
