@@ -258,7 +258,7 @@ class WriteData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     idle: tuple[str, ...] = ()
     """The channels whose reducer joins such an update without a change."""
     readers: Mapping[str, tuple[ReaderData, ...]] = {}
-    """Channel to the later agents that were sent its update, in this turn and the next one."""
+    """Channel to the calls up to the next turn that were sent its update, where that is known."""
 
 
 class MarkData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

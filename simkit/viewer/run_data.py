@@ -261,13 +261,16 @@ class _Reader:
         near = islice((turn for turn in turns if turn.session == turns[0].session), 2)
         later = [run for turn in near for run in turn.runs if run.calls and run.id != write.run]
         readers = {
-            channel: tuple(self._readers(payload, later))
+            channel: self._readers(payload, later)
             for channel, payload in payloads.items()
             if channel not in write.idle and not _is_said(payload.value)
         }
-        return replace(write, readers={name: calls for name, calls in readers.items() if calls})
+        known = {name: calls for name, calls in readers.items() if calls is not None}
+        return replace(write, readers=known)
 
-    def _readers(self, payload: Payload, later: Sequence[RunView]) -> Iterable[ReaderData]:
+    def _readers(self, payload: Payload, later: Sequence[RunView]) -> tuple[ReaderData, ...] | None:
+        """Return the calls that were sent a payload; None if nobody can tell."""
+        states, readers = set(), []
         for run in later:
             call = self._contexts.places[run.calls[0].id]
             if call < payload.calls_before:
@@ -275,8 +278,10 @@ class _Reader:
             values = list(self._view.arrivals.in_run(payload, run))
             arrived = [value for value in values if value.state == "arrived"]
             sections = dict.fromkeys(name for value in arrived for name in value.sections)
+            states |= {value.state for value in values}
             if arrived:
-                yield ReaderData(call, tuple(sections), len(arrived), len(values))
+                readers.append(ReaderData(call, tuple(sections), len(arrived), len(values)))
+        return tuple(readers) if readers or states == {"lost"} else None
 
     def _findings(self, result: Result) -> Iterable[FindingData]:
         levels = (

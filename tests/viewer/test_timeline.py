@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from tests.viewer.browser import pages_of, write_page
 from tests.viewer.scenes import long_scenario
-from tests.viewer.test_page import opened
+from tests.viewer.test_page import SCENARIOS, opened
 
 pytestmark = pytest.mark.slow
 
@@ -64,6 +64,34 @@ def test_branches_that_overlap_in_time_overlap_in_the_picture(tab: Any, late: st
     assert clerk["x"] > left["x"]
     titles = region.locator(".way title").all_text_contents()
     assert titles[:2] == ["desk → left", "desk → right"]
+
+
+CROSSED: Final = """() => {
+  const boxes = [...document.querySelectorAll(".span > rect")].map((rect) => rect.getBBox());
+  const crossed = [];
+  for (const way of document.querySelectorAll(".way")) {
+    const path = way.querySelector("path");
+    for (let at = 3; at < path.getTotalLength() - 1; at++) {
+      const { x, y } = path.getPointAtLength(at);
+      for (const box of boxes) {
+        const inX = x > box.x && x < box.x + box.width;
+        if (inX && y > box.y && y < box.y + box.height) crossed.push(way.textContent);
+      }
+    }
+  }
+  return [boxes.length, document.querySelectorAll(".way").length, crossed];
+}"""
+"""The boxes of runs, the ways between them, and the ways that cross a box."""
+
+
+def test_no_way_runs_behind_the_box_of_a_run(tab: Any, tmp_path: Path) -> None:
+    file = SCENARIOS / "fitness_coach/accumulation.scenario.yaml"
+    address = write_page(tmp_path / "report.html", pages_of(file))
+
+    opened(tab, address, "#the-outputs-of-the-agents-of-one-turn-accumulate")
+    timeline(tab)
+
+    assert tab.evaluate(CROSSED) == [4, 3, []]
 
 
 def test_a_handoff_says_what_it_passes_on(tab: Any, late: str) -> None:

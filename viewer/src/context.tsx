@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import { compared, definitionOf, offersOf, type Fate } from "./comparing";
 import { authorOf, byAgent, bySection, callBefore, isOfCode, isSent, rowsOf, saidBefore, type Row } from "./contexts";
 import type { Prefix, RunData } from "./document";
-import { Bar, counted, hue, number, one, Text, visible } from "./parts";
+import { Bar, counted, foldable, hue, number, one, Text, visible } from "./parts";
 import { hashOf, numberOf, ownNumberOf } from "./links";
 
 const FATES: Record<Fate, [string, string]> = {
@@ -207,7 +207,7 @@ const RowItem = ({
   const classes = ["row", row.kind, hue(row.section || row.role), out ? "" : (fate ?? ""), inPrefix ? "in-prefix" : ""];
   if (highlight && row.text.includes(highlight)) classes.push("highlight");
   const calls = row.calls?.map((call) => (
-    <div class="tool-call code" dir="auto">→ {call.to ? `hands off to ${call.to}` : ""}{visible(call.to ? "" : call.name)}({visible(one(JSON.stringify(call.args ?? {}), 400))})</div>
+    <div class="tool-call code" dir="auto">→ {call.to ? `hands off to ${call.to}` : ""}{visible(call.to ? "" : call.name)}({foldable(one(JSON.stringify(call.args ?? {}), 400))})</div>
   ));
   const text = row.pieces.length ? null : <Text text={row.text} code={row.role === "tool"} />;
   return (
@@ -218,7 +218,7 @@ const RowItem = ({
         {sign[0] && <span class={`fate ${fate}`} title={sign[1]}><span aria-hidden="true">{sign[0]}</span><span class="unseen">{sign[1]}</span></span>}
         {row.role && <span class="role">{row.role}</span>}
         <span class="origin">{visible(origin)}</span>
-        {out && <span class="by">left out by <b>{visible(row.by)}</b></span>}
+        {out && <span class="by">{row.by === "when" ? <>left out: its <code>when:</code> is false</> : <>left out by <b>{visible(row.by)}</b></>}</span>}
         {row.kind === "edited" && row.edits.map((edit) => (
           <span class="by">{edit.what === "tool_calls" ? "tool calls" : "text"} changed by <b>{visible(edit.by)}</b></span>
         ))}

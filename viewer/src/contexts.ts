@@ -146,6 +146,10 @@ export const rowsOf = (run: RunData, call: Call): Row[] => {
       row.pieces = (part.pieces ?? []).map(([section, text, tokens]) => ({
         section, tokens, text: text < 0 ? "" : run.texts[text],
       }));
+      if (row.pieces.length === 1) {
+        row.section = row.pieces[0].section;
+        row.pieces = [];
+      }
       for (const inner of part.inner ?? []) {
         rows.push(...historyRows(run, inner).filter((one) => one.kind === "dropped"));
       }

@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import { readersOf } from "./contexts";
 import type { AgentRun, Arrival, Handoff, Mark, RunData, Wire, Write } from "./document";
 import { callOfMark, causesOf, hashOf, numberOf, ownNumberOf } from "./links";
-import { Copy, counted, named, number, one, Text, time, visible } from "./parts";
+import { Copy, counted, foldable, named, number, one, Text, time, visible } from "./parts";
 import { seesState, STATE_UNSEEN } from "./states";
 import { bodyOf } from "./wire";
 
@@ -54,7 +54,7 @@ export const CallDetails = ({
           <Fact name={`reply${call.kind ? ` (${call.kind})` : ""}`}>
             {reply.text >= 0 && <Text text={textAt(run, reply.text)} />}
             {reply.calls?.map((line) => (
-              <div class="code">→ {line.to ? `hands off to ${line.to}` : visible(line.name)}({visible(one(JSON.stringify(line.args ?? {}), 300))})</div>
+              <div class="code">→ {line.to ? `hands off to ${line.to}` : visible(line.name)}({foldable(one(JSON.stringify(line.args ?? {}), 300))})</div>
             ))}
           </Fact>
         )}
@@ -186,6 +186,7 @@ export const HandoffDetails = ({ run, handoff, scenario }: { run: RunData; hando
 /** The later agents that were sent what a channel was written, and in which sections. */
 const SentOn = ({ run, readers, scenario }: { run: RunData; readers: NonNullable<Write["readers"]>[string]; scenario: string }): JSX.Element => (
   <ul class="readers">
+    {!readers.length && <li>no later agent was sent it</li>}
     {readers.map(([call, sections, arrived, values]) => (
       <li>
         sent on to {callLink(run, scenario, call)}, in <b>{visible(sections.join(", "))}</b>

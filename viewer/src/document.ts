@@ -217,7 +217,7 @@ export interface Write {
   state?: string;
   impure?: Record<string, string>;
   idle?: string[];
-  /** Channel to the later calls that were sent it: call, sections, and how many of its values. */
+  /** Channel to the later calls that were sent it: call, sections, and how many of its values; none where that is not known. */
   readers?: Record<string, [number, string[], number, number][]>;
 }
 

@@ -22,6 +22,12 @@ export const visible = (text: string): ComponentChildren => {
 export const named = (text: string): ComponentChildren =>
   text.split(/(?<=[_./:-])|(?<=[a-z])(?=[A-Z])/).map((part, place) => (place ? [<wbr />, visible(part)] : visible(part)));
 
+/** Words so long that a narrow box breaks them: it does so at their joints. */
+const LONG = /(\S{20,})/;
+
+export const foldable = (text: string): ComponentChildren =>
+  text.split(LONG).map((part, place) => (place % 2 ? part.split(/(?<=[_./:,;{[-])/).map((joint) => [visible(joint), <wbr />]) : visible(part)));
+
 export const one = (text: string, most = 120): string => {
   const line = text.replace(/\s+/g, " ").trim();
   return line.length > most ? `${line.slice(0, most - 1)}…` : line;
@@ -61,7 +67,7 @@ export const markWord = (text: string): void => {
 };
 
 export const wanted = (text: string): ComponentChildren => {
-  if (word.length < 2) return visible(text);
+  if (word.length < 2) return foldable(text);
   const parts: ComponentChildren[] = [];
   const lower = text.toLowerCase();
   let last = 0;

@@ -64,7 +64,7 @@ export const ScenarioView = ({
         <p class="facts">
           pipeline {visible(scenario.pipeline || "unknown")} · {counted(scenario.turns ?? 0, "turn")} · {counted(scenario.calls ?? 0, "model call")} · {counted(scenario.tokens ?? 0, "token")} · {time(scenario.virtual_ms ?? 0)} of virtual time · seed {scenario.seed ?? "none"}
         </p>
-        {scenario.reproduce && <p class="reproduce"><code>{scenario.reproduce.split(/ (?=--\S+(?: [^\s']+)?(?= --|$))/).map((part, place) => (place ? <> <span class="option">{visible(part)}</span></> : visible(part)))}</code> <Copy text={scenario.reproduce} /></p>}
+        {scenario.reproduce && <p class="reproduce"><code>{scenario.reproduce.split(/ (?=--\S+(?: [^\s']+)?(?= --|$))/).map((part, place) => (place ? <> <span class="option">{visible(part)}</span></> : named(part)))}</code> <Copy text={scenario.reproduce} /></p>}
         {scenario.error && <pre class="error" dir="auto">{visible(scenario.error)}</pre>}
         {scenario.reason && <p dir="auto">{visible(scenario.reason)}</p>}
       </header>

@@ -359,23 +359,26 @@ const SpanShape = ({
 }: { span: Span; layout: Layout; slot: number; x: (slots: number) => number }): JSX.Element => {
   const { run } = span;
   const middle = layout.y(run.agent, run.id);
-  const from = x(span.from) + 1;
+  const from = x(span.from) + 2;
   const ended = run.until ?? run.at;
   const words = `run ${run.id} of ${run.agent}: ${run.status.replace("_", " ")}, ${time(run.at)}${ended > run.at ? ` to ${time(ended)}` : ""}`;
   return (
     <g class={`span ${STATUS[run.status] ?? ""}`}>
       <title>{words}</title>
-      <rect x={from} y={middle - LANE / 2 + 4} width={Math.max(2, (span.to - span.from) * slot - 2)} height={LANE - 8} rx={7} />
+      <rect x={from} y={middle - LANE / 2 + 4} width={Math.max(2, (span.to - span.from) * slot - 4)} height={LANE - 8} rx={7} />
       {(run.after ?? []).map((id) => {
         const before = layout.spanOf.get(id);
         if (!before || before.run.agent === run.agent) return null;
         const [left, top] = [Math.min(x(before.to), from), layout.y(before.run.agent, id)];
-        const bend = Math.max(8, (from - left) / 2);
+        const side = Math.sign(middle - top);
+        // Down the gap between the boxes, then to the left border; where there is no room, to the upper or lower one.
+        const isNear = from - left < 12;
+        const [end, edge] = [from + 7, middle - side * (LANE / 2 - 4)];
         return (
           <g class="way" key={id}>
             <title>{`${before.run.agent} → ${run.agent}`}</title>
-            <path d={`M ${left} ${top} C ${left + bend} ${top} ${from - bend} ${middle} ${from} ${middle}`} />
-            <path class="tip" d={`M ${from} ${middle} l -7 -3.5 v 7 z`} />
+            <path d={isNear ? `M ${left - 2} ${top} H ${end} V ${edge}` : `M ${left - 2} ${top} H ${left} V ${middle} H ${from}`} />
+            <path class="tip" d={isNear ? `M ${end} ${edge} l -3.5 ${-7 * side} h 7 z` : `M ${from} ${middle} l -7 -3.5 v 7 z`} />
           </g>
         );
       })}
