@@ -49,6 +49,7 @@ from typing import Any, Final
 
 import pytest
 from pytest_bdd import given, then, when
+from pytest_bdd.exceptions import NoScenariosFound
 from pytest_bdd.parsers import StepParser
 
 from simkit.bdd.assembling import FeatureText, Lines, Places
@@ -58,7 +59,7 @@ from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary, hint
 from simkit.checks.judge import Judgement, strictly
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import clean
-from simkit.core.text import shell_word
+from simkit.core.text import near, shell_word
 from simkit.report.last_run import KEPT_AS
 from simkit.report.text import findings_text, note_unfailing
 from simkit.spec.scenario.files import Library
@@ -197,6 +198,9 @@ def parse_error_text(problem: Any) -> str:
     """Return the error about an unreadable feature file, with its place."""
     if isinstance(problem, FileNotFoundError):
         return str(missing(os.path.relpath(problem.filename), ".feature"))
+    if isinstance(problem, NoScenariosFound):
+        files = ", ".join(map(os.path.relpath, problem.args[0]))
+        return clean(f"{files}: no feature here has a scenario\n  → {_FORM}")
     errors = getattr(problem.__cause__, "errors", ())
     place = getattr(errors[0], "location", {}) if errors else {}
     column = place.get("column") or 1
@@ -205,13 +209,19 @@ def parse_error_text(problem: Any) -> str:
     if not errors or type(problem).__name__ != "GherkinParseError":
         problem_text = str(problem.message).strip()
     file = os.path.relpath(problem.filename)
-    advice = _CELLS if "cell count" in problem_text else _FORM
+    nearest = near(problem.line_content.strip().partition(" ")[0], _KEYWORDS)
+    advice = f"Did you mean `{nearest}`?" if nearest else _FORM
+    advice = next((hint for word, hint in _ADVICE.items() if word in problem_text), advice)
     where = f"{file}:{problem.line}:{column}"
     return clean(f"{where}: {problem_text}\n    {problem.line_content.strip()}\n  → {advice}")
 
 
 _FORM: Final = "Write `Feature: NAME`, below it `Scenario: NAME`, below that Given, When, Then."
-_CELLS: Final = "Give every row of the table as many cells, also empty ones: `| a |  |`."
+_ADVICE: Final = {
+    "cell count": "Give every row of the table as many cells, also empty ones: `| a |  |`.",
+    "DocStringSeparator": 'Close the text with `"""` on a line of its own.',
+}
+_KEYWORDS: Final = ("Given", "When", "Then", "And", "But", "Feature:", "Scenario:", "Background:")
 
 
 def _column(feature: Any, step: Any) -> int:

@@ -316,7 +316,8 @@ def pytest_make_collect_report(
     if bdd is not None and excinfo is not None:
         problem, is_read = excinfo.value, hasattr(excinfo.value, "line_content")
         is_feature = str(getattr(problem, "filename", "")).endswith(".feature")
-        if is_feature and (is_read or isinstance(problem, FileNotFoundError)):
+        is_read = is_read or isinstance(problem, FileNotFoundError)
+        if (is_feature and is_read) or isinstance(problem, bdd.NoScenariosFound):
             report.longrepr = bdd.parse_error_text(problem)
     return report
 

@@ -1,4 +1,4 @@
-"""``.simkit/``: the traces of the last run and what came of it, written atomically.
+"""``.simkit/``: the traces and results of the last run, written atomically.
 
 ::
 

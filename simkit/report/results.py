@@ -273,14 +273,9 @@ def not_run(item: ScenarioCase, outcome: OutcomeName, **facts: Any) -> Result:
 
 
 def _unexpectedly_held(prepared: Prepared, reason: str) -> Finding:
-    return Finding(
-        "claim",
-        "E",
-        f"the scenario passed, but is expected to fail: {reason}",
-        prepared.document.position(("xfail",)),
-        ("xfail",),
-        fix="Remove `xfail`, or write `strict: false` under it.",
-    )
+    what, where = f"the scenario passed, but is expected to fail: {reason}", ("xfail",)
+    fix = "Remove `xfail`, or write `strict: false` under it."
+    return Finding(CLAIM, "E", what, prepared.document.position(where), where, fix=fix)
 
 
 # Results as one JSON object, for programs
@@ -316,14 +311,9 @@ def scenario_object(result: Result) -> dict[str, Any]:
 
 def _complete(finding: dict[str, Any], result: Result) -> None:
     """Give a failing claim what people read elsewhere: the claim, the run, the ways out."""
-    finding["differences"] = finding["differences"] or [
-        {
-            "at": "",
-            "wanted": finding["excerpt"],
-            "found": (*finding["context"], finding["what"])[0],
-            "note": "",
-        }
-    ]
+    found = (*finding["context"], finding["what"])[0]
+    whole = {"at": "", "wanted": finding["excerpt"], "found": found, "note": ""}
+    finding["differences"] = finding["differences"] or [whole]
     accept = f"simkit replay {shell_word(result.id)} --update"
     finding["fix"] = finding["fix"] or (
         f"If the claim is right, change the application. If the run is right: `{accept}`."

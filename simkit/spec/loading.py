@@ -98,6 +98,7 @@ _OF_MAPPINGS: Final = ("model_type", "model_attributes_type", "dict_type")
 _NAMED: Final = "Write names and values: `key: value`, or braces around all: `{…}`."
 _FORMS: Final = {
     "tuple_type": "Write `- ` before each item, or brackets around all: `[…]`.",
+    "too_short": "Write at least one.",
     **dict.fromkeys(_OF_MAPPINGS, _NAMED),
 }
 

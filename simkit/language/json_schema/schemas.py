@@ -250,7 +250,9 @@ def _check_operand(word: str, operand: Any, at: Path) -> None:
         return
     fits, noun = _OPERANDS[word]
     if not fits(operand):
-        raise MatcherError(at, f"`{word}` takes {noun}, not {_value_text(operand)}")
+        problem = f"`{word}` takes {noun}, not {_value_text(operand)}"
+        advice = "Put brackets around all: `[…]`." if noun.startswith("a list") else ""
+        raise MatcherError(at, problem, "", (), advice)
     if word == "type":
         for name in [operand] if isinstance(operand, str) else operand:
             if name not in TYPES:

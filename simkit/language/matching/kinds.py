@@ -228,7 +228,8 @@ def check_kind(matcher: Any, kind: Kind, at: Path = ()) -> None:
         _check_list(matcher, kind, at)
     elif not isinstance(matcher, Mapping):
         if not kind.takes(matcher):
-            raise _never(line(matcher), kind, at)
+            advice = kind.advice or "Put brackets around all: `[…]`." * _is_listed(kind)
+            raise _never(line(matcher), kind._replace(advice=advice), at)
     else:
         _check_roles(matcher, kind, at)
         for key, operand in matcher.items():

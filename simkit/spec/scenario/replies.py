@@ -95,7 +95,7 @@ def _calls(value: Any) -> Any:
                 raise fields.refuse("each call must be one tool with its arguments: `- tool: {…}`")
             pairs += entry.items()
     else:
-        raise fields.refuse("calls must be a list of `tool: arguments`")
+        raise fields.refuse("calls must be a list of `tool: arguments`: `[find_order: {}]`")
     if not pairs:
         raise fields.refuse("calls must name at least one tool")
     for tool, args in pairs:
