@@ -161,6 +161,16 @@ def test_a_mistake_in_a_feature_has_a_place_and_no_traceback(pytester: pytest.Py
         'Feature: The desk\n  Scenario: first\n    Given the pipeline "desk\n', encoding="utf-8"
     )
     unclosed = pytester.runpytest_subprocess().stdout.str()
+    feature.write_text(
+        "Feature: The desk\n  Scenario: first\n    Given a desk\n    Whn x\n", encoding="utf-8"
+    )
+    misspelt = pytester.runpytest_subprocess().stdout.str()
+    feature.write_text("Feature: The desk\n", encoding="utf-8")
+    empty = pytester.runpytest_subprocess().stdout.str()
+    feature.write_text(
+        'Feature: The desk\n  Scenario: first\n    Given a text\n    """\n', encoding="utf-8"
+    )
+    endless = pytester.runpytest_subprocess().stdout.str()
     pytester.makepyfile(test_lost=BINDING.replace("scenarios(", "scenarios('dusk.feature',"))
     lost = pytester.runpytest_subprocess("test_lost.py").stdout.str()
     pytester.makepyfile(test_bare="from pytest_bdd import scenarios\nscenarios('.')\n")
@@ -173,6 +183,9 @@ def test_a_mistake_in_a_feature_has_a_place_and_no_traceback(pytester: pytest.Py
     assert "Give every row of the table as many cells" in ragged
     assert "desk.feature:3:5: there is no step `Given the pipline" in unknown
     assert 'a text in the line has one `"`: close it with another' in unclosed
+    assert "Did you mean `When`?" in misspelt
+    assert ": no feature here has a scenario\n  → Write `Feature: NAME`" in empty
+    assert 'Close the text with `"""`' in endless
     assert "dusk.feature: there is no such file or folder\n  did you mean `desk.feature`?" in lost
     assert "did you mean `the pipeline {name:text}`, as in `the pipeline" in unknown
     assert (

@@ -251,7 +251,8 @@ def _check_operand(word: str, operand: Any, at: Path) -> None:
     fits, noun = _OPERANDS[word]
     if not fits(operand):
         problem = f"`{word}` takes {noun}, not {_value_text(operand)}"
-        advice = "Put brackets around all: `[…]`." if noun.startswith("a list") else ""
+        is_bare = noun.startswith("a list") and not is_array(operand)
+        advice = "Put brackets around all: `[…]`." if is_bare else ""
         raise MatcherError(at, problem, "", (), advice)
     if word == "type":
         for name in [operand] if isinstance(operand, str) else operand:

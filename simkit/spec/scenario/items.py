@@ -110,7 +110,7 @@ def missing(path: str, *suffixes: str) -> SourceError:
     }
     nearest = near(path, files) or next((file for file in files if files[file] == place.name), "")
     advice = advice_on(path)
-    if any(sign in path for sign in "*?["):
+    if "*" in path:
         advice = "A pattern in quotes is not expanded: leave the quotes off, or name a folder."
     nearest *= not advice
     if not (nearest or advice):

@@ -110,7 +110,13 @@ NAMES = ("array", "boolean", "integer", "null", "number", "object", "string")
         ({"type": "strng"}, malformed(("type",), "no type is named 'strng'", "strng", *NAMES)),
         (
             {"properties": {"a": {"required": "b"}}},
-            malformed(("properties", "a", "required"), "`required` takes a list of texts, not 'b'"),
+            MatcherError(
+                ("properties", "a", "required"),
+                "`required` takes a list of texts, not 'b'",
+                "",
+                (),
+                "Put brackets around all: `[…]`.",
+            ),
         ),
         ({"minLength": -1}, malformed(("minLength",), "`minLength` takes a count, not -1")),
         ([], malformed((), "a schema is a mapping, true or false, not []")),

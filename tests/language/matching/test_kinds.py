@@ -107,6 +107,14 @@ def test_what_can_never_hold_is_refused(kind: Kind, matcher: Any, label: str) ->
     assert label in problem.value.what
 
 
+@pytest.mark.parametrize("kind", [AGENTS, HANDOFFS, NAMES, MESSAGES, EVENTS])
+def test_a_text_in_place_of_a_list_gets_brackets(kind: Kind) -> None:
+    with pytest.raises(MatcherError) as problem:
+        check_kind("x", kind)
+
+    assert problem.value.advice == "Put brackets around all: `[…]`."
+
+
 @pytest.mark.parametrize(
     ("kind", "matcher"),
     [
