@@ -273,9 +273,9 @@ def not_run(item: ScenarioCase, outcome: OutcomeName, **facts: Any) -> Result:
 
 
 def _unexpectedly_held(prepared: Prepared, reason: str) -> Finding:
-    what, where = f"the scenario passed, but is expected to fail: {reason}", ("xfail",)
+    headline, where = f"the scenario passed, but is expected to fail: {reason}", ("xfail",)
     fix = "Remove `xfail`, or write `strict: false` under it."
-    return Finding(CLAIM, "E", what, prepared.document.position(where), where, fix=fix)
+    return Finding(CLAIM, "E", headline, prepared.document.position(where), where, fix=fix)
 
 
 # Results as one JSON object, for programs
@@ -311,8 +311,8 @@ def scenario_object(result: Result) -> dict[str, Any]:
 
 def _complete(finding: dict[str, Any], result: Result) -> None:
     """Give a failing claim what people read elsewhere: the claim, the run, the ways out."""
-    found = (*finding["context"], finding["what"])[0]
-    whole = {"at": "", "wanted": finding["excerpt"], "found": found, "note": ""}
+    actual = (*finding["context"], finding["what"])[0]
+    whole = {"at": "", "wanted": finding["excerpt"], "found": actual, "note": ""}
     finding["differences"] = finding["differences"] or [whole]
     accept = f"simkit replay {shell_word(result.id)} --update"
     finding["fix"] = finding["fix"] or (

@@ -251,9 +251,7 @@ def _check_operand(word: str, operand: Any, at: Path) -> None:
     fits, noun = _OPERANDS[word]
     if not fits(operand):
         problem = f"`{word}` takes {noun}, not {_value_text(operand)}"
-        is_bare = noun.startswith("a list") and not is_array(operand)
-        advice = "Put brackets around all: `[…]`." if is_bare else ""
-        raise MatcherError(at, problem, "", (), advice)
+        raise MatcherError(at, problem, "", (), _advice(noun, operand))
     if word == "type":
         for name in [operand] if isinstance(operand, str) else operand:
             if name not in TYPES:
@@ -265,6 +263,11 @@ def _check_operand(word: str, operand: Any, at: Path) -> None:
                 raise MatcherError((*at, name), problem)
     elif word in ("pattern", "patternProperties"):
         _check_patterns([operand] if word == "pattern" else operand, at)
+
+
+def _advice(noun: str, operand: Any) -> str:
+    is_bare = noun.startswith("a list") and not is_array(operand)
+    return "Put brackets around all: `[…]`." if is_bare else ""
 
 
 def _check_patterns(patterns: Iterable[str], at: Path) -> None:
