@@ -47,6 +47,7 @@ from simkit.adapters.pydantic_ai.messages import args_of, as_messages, sent_by, 
 _RAISED: Final[dict[str, Callable[[str], Exception]]] = {
     "ModelRetry": ModelRetry,
     "ToolFailed": ToolFailed,
+    "ToolRetryError": ModelRetry,  # Its name in traces.
 }
 """Exceptions of a tool for its model, by the beginning of a failure's text."""
 

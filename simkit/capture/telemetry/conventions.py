@@ -55,7 +55,8 @@ SHOWN_OUTPUT: Final = "output.value"
 OBSERVATION: Final = "langfuse.observation.type"
 KINDS: Final = (
     "agent agent_handoff chain chat create_agent custom embedding embeddings evaluator event "
-    "execute_tool function generate_content generation guardrail handoff invoke_agent "
+    "execute_task execute_tool function generate_content generation goto guardrail handoff "
+    "invoke_agent "
     "invoke_workflow llm mcp_tools parser plan prompt reranker response retrieval retriever span "
     "speech speech_group task text_completion tool transcription turn unknown"
 )

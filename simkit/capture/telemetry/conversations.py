@@ -12,7 +12,7 @@ from simkit.capture.telemetry.gaps.calls import calls_of, lines_of_call, why
 from simkit.capture.telemetry.gaps.contexts import lines_of_contexts, missing_calls
 from simkit.capture.telemetry.gaps.spans import lines_of_spans, lines_of_tools
 from simkit.capture.telemetry.recorded import RecordedConversation, RecordedTurn
-from simkit.capture.telemetry.spans import Step, outwards
+from simkit.capture.telemetry.spans import Step, node_metadata, outwards
 from simkit.core.messages import JsonValue
 from simkit.core.text import counted, short
 
@@ -37,6 +37,12 @@ def conversations_of(steps: Sequence[Step]) -> list[RecordedConversation]:
             growing = _Growing(unit)
             conversations.append(growing)
         growing.add(unit)
+    latest: dict[str, _Growing] = {}
+    for growing in conversations:
+        before = latest.get(growing.beginning.text, growing)
+        latest[growing.beginning.text] = growing
+        if before is not growing and growing.beginning.start <= before.beginning.end:
+            before.is_split = growing.is_split = True
     return [growing.conversation() for growing in conversations]
 
 
@@ -50,6 +56,7 @@ class _Unit:
             call.agent = _agent_of(call, around)
         self.session = next((step.session for step in steps if step.session), "")
         self.start = min(call.start for call in self.calls)
+        self.end = max(step.end for step in steps)
         self.root = root = next((s for s in steps if s.parent not in around), steps[0])
         self.is_bare = root.kind == "model"
         """Whether nothing is around the model call."""
@@ -93,7 +100,7 @@ class _Unit:
 
 def _agent_of(call: Step, around: Mapping[str, Step]) -> str:
     """Return the agent of a call: the nearest that a step around it runs, else its own."""
-    if names.SCENARIO in call.attributes and call.agent:
+    if call.agent and (names.SCENARIO in call.attributes or node_metadata(call.attributes)):
         return call.agent
     return next((at.name for at in outwards(call, around) if at.kind == "agent"), call.agent)
 
@@ -105,6 +112,9 @@ class _Growing:
         self._units: list[_Unit] = []
         self._session, self._is_bare = first.session, first.is_bare
         self._turns: list[tuple[RecordedTurn, list[_Unit]]] = []
+        self.beginning = first
+        self.is_split = False
+        """Whether one that began meanwhile with the same message may be a part of it."""
 
     def takes(self, unit: _Unit) -> bool:
         """Return whether a trace is a part of this conversation."""
@@ -171,6 +181,11 @@ class _Growing:
             yield (
                 "the trace names no conversation: simkit reads its model calls as one, and finds "
                 "turns by the user's messages"
+            )
+        if self.is_split:
+            yield (
+                "another conversation began meanwhile with the same message: if both are one turn, "
+                "no span is around it"
             )
         calls = [*chain.from_iterable(turn.calls for turn in turns)]
         if "assistant" in [message.role for message in calls[0].messages or ()]:

@@ -59,7 +59,19 @@ def messages_in(value: Any) -> list[Message]:
         value = value[0]  # LangChain asks for a list of conversations.
     if not isinstance(value, list):
         raise ContentMissing("messages")
-    return [*_named(_joined(map(_message_of, value)))]
+    return [*_named(_joined(map(_message_of, _one_by_one(value))))]
+
+
+def _one_by_one(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield messages; those of GenAI conventions may hold several results, and texts after them."""
+    for item in map(loaded, items):
+        parts = mapping_or_empty(item).get("parts") or ()
+        results = [part for part in parts if part.get("type") == "tool_call_response"]
+        yield from ({"role": "tool", "parts": [result]} for result in results)
+        if rest := [part for part in parts if part not in results]:
+            yield {**item, "parts": rest}
+        elif not results:
+            yield item
 
 
 def answer_in(value: Any) -> Message:
@@ -121,9 +133,7 @@ def _of_role(item: Mapping[str, Any]) -> Message:
 
 def _tool_message(item: Mapping[str, Any]) -> Message:
     for part in item.get("parts") or ():
-        if part.get("type") == "tool_call_response":
-            result = part.get("response", part.get("result"))
-            return _result(str(part.get("id", "")), result)
+        return _result(str(part.get("id", "")), part.get("response", part.get("result")))
     call_id = item.get("tool_call_id") or item.get("id") or ""
     return _result(str(call_id), item.get("content"), str(item.get("name") or ""))
 
@@ -149,8 +159,6 @@ def _of_parts(role: str, parts: Any) -> Message:
             if part.get("arguments") is None:
                 raise ContentMissing(f"the arguments of a call of {part.get('name')!r}")
             calls.append(_call(part.get("id"), part.get("name"), loaded(part["arguments"])))
-        elif kind == "tool_call_response":
-            return _tool_message({"parts": parts})
         elif kind not in ("reasoning", "thinking"):
             raise ContentMissing(f"a part of a message ({kind})")
     return Message(role, "".join(texts), calls=tuple(calls))
@@ -253,8 +261,10 @@ def offers_in(definitions: Any) -> tuple[Offer, ...]:
 
 def _offer_of(item: Any) -> Offer:
     item = loaded(item)
-    item = loaded(item.get("json_schema") or item.get("tool.json_schema") or item)
-    inner = item.get("function", item)
+    whole = loaded(item.get("json_schema") or item.get("tool.json_schema") or item)
+    inner = whole.get("function", whole)
+    if "name" not in inner:  # The schema of its parameters alone.
+        inner = {**item, "parameters": whole}
     schema = inner.get("parameters", inner.get("input_schema"))
     if not isinstance(schema, Mapping | None):
         raise ContentMissing("the parameters of a tool")

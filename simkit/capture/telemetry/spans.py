@@ -85,7 +85,7 @@ def messages_of(step: Step) -> list[Message]:
     return [*(step.messages or ()), *filter(None, [step.answer])]
 
 
-_CODE: Final = re.compile(r"(?:Error code:|HTTP|status)\D{0,4}(\d{3})\b", re.IGNORECASE)
+_CODE: Final = re.compile(r"(?:Error code:|HTTP|status)\D{0,8}(\d{3})\b", re.IGNORECASE)
 _FAILURES: Final = (
     ("rate_limit", re.compile(r"rate.?limit", re.IGNORECASE)),
     ("timeout", re.compile(r"time[d ]?.?out", re.IGNORECASE)),
@@ -122,7 +122,7 @@ def or_absent(value: Any) -> JsonValue:
 def tool_result(value: JsonValue) -> JsonValue:
     """Return the result of a tool, without the message that LangChain makes of it."""
     if isinstance(value, Mapping):
-        if "output" in value and len(value) == 1:
+        if "output" in value and {*value} <= {"output", "kwargs"}:
             return tool_result(value["output"])
         for inner in (value.get("kwargs"), value.get("data"), value):
             if isinstance(inner, Mapping) and inner.get("type") == "tool" and "content" in inner:
@@ -177,6 +177,7 @@ def _last_text(value: Any) -> str:
 
 
 _GRAPH: Final = "langgraph_"
+_METADATA: Final = ("langfuse.observation.metadata.", "traceloop.association.properties.")
 
 
 def node_metadata(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -184,10 +185,10 @@ def node_metadata(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     whole = loaded(attributes.get("metadata"))
     if isinstance(whole, Mapping) and any(key.startswith(_GRAPH) for key in whole):
         return whole
-    prefix = "langfuse.observation.metadata."
     parts = {
         key.removeprefix(prefix): str(value).strip('"')  # Langfuse writes texts of JSON.
         for key, value in attributes.items()
+        for prefix in _METADATA
         if key.startswith(prefix) and value is not None
     }
     return parts if any(key.startswith(_GRAPH) for key in parts) else {}
@@ -262,10 +263,14 @@ _SESSIONS: Final = (names.RUN, names.SCENARIO, *names.SESSIONS)
 """All sessions of a run that simkit exported are one scenario again."""
 
 
+def _class_name(values: Mapping[str, Any]) -> str:
+    return str(values.get("exception.type", "")).rpartition(".")[2]
+
+
 def _step(span: Span) -> Step:
     attributes = span.attributes
     errors = [
-        f"{values.get('exception.type', '')}: {values.get('exception.message', '')}"
+        f"{_class_name(values)}: {values.get('exception.message', '')}"
         for name, _, values in span.events
         if name == "exception"
     ]
@@ -387,7 +392,8 @@ def _read_openinference(step: Step, attributes: Mapping[str, Any], span: Span) -
         if step.name.startswith("handoff to "):
             step.kind, step.name = "handoff", step.name.removeprefix("handoff to ")
     elif step.kind == "agent":
-        step.name = str(attributes.get("agent.name") or attributes.get("graph.node.id", span.name))
+        keys = (names.AGENT, "agent.name", "graph.node.id")
+        step.name = str(next(filter(None, map(attributes.get, keys)), span.name))
         if node_metadata(attributes):  # Each node of a graph is called an agent.
             step.kind = "other"
     read_beginning(step, attributes.get("input.value"))
