@@ -112,7 +112,7 @@ class _Growing:
         self._units: list[_Unit] = []
         self._session, self._is_bare = first.session, first.is_bare
         self._turns: list[tuple[RecordedTurn, list[_Unit]]] = []
-        self.beginning = first
+        self.beginning, self._failures = first, set[str]()
         self.is_split = False
         """Whether one that began meanwhile with the same message may be a part of it."""
 
@@ -150,6 +150,9 @@ class _Growing:
         turn.asking |= {step.name for step in tools if step.id in unit.asking}
         turn.tools += [step for step in tools if step.name not in turn.asking]
         turn.failed = turn.failed or unit.failed
+        self._failures |= {str(s.attributes.get(names.CALL_ID)) for s in tools if s.failed}
+        for call in turn.calls:
+            call.failures = self._failures
         turn.targets += [step.name for step in unit.steps if step.kind == "handoff"]
 
     def conversation(self) -> RecordedConversation:

@@ -92,7 +92,7 @@ def read_export(content: bytes, name: str) -> Export:
         export.format = kind
         if kind == OTLP:
             export.spans += _spans(value, problems)
-            logs += _logs(value, problems)
+            logs += [record for *_, record in _records(value, _LOGS, problems)]
         else:
             export.records.append(value)
     if unknown:
@@ -195,12 +195,16 @@ def _protobuf(content: bytes, name: str) -> Export:
     return export
 
 
+_SPANS: Final = ("resourceSpans", "scopeSpans", "spans")
+_LOGS: Final = ("resourceLogs", "scopeLogs", "logRecords")
+
+
 def _records(
     value: Mapping[str, Any], keys: tuple[str, str, str], problems: list[str]
 ) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
     """Yield the scope, the resource's attributes and the content of each span or log record."""
     outer, inner, leaf = keys
-    for resource in _mappings(value.get(outer), outer, problems):
+    for resource in _mappings(value.get(outer, ()), outer, problems):
         shared: dict[str, Any] = {}
         with reading("the attributes of a resource", problems):
             shared = _attributes(mapping_or_empty(resource.get("resource")).get("attributes"))
@@ -211,8 +215,7 @@ def _records(
 
 
 def _spans(value: Mapping[str, Any], problems: list[str]) -> Iterator[Span]:
-    keys = ("resourceSpans", "scopeSpans", "spans")
-    for scope, shared, record in _records(value, keys, problems) if keys[0] in value else ():
+    for scope, shared, record in _records(value, _SPANS, problems):
         where = record.get("spanId") or record.get("name") or "without an id"
         with reading(f"span {short(str(where), 40)}", problems):
             yield _span(record, scope, shared)
@@ -238,12 +241,6 @@ def _span(record: Mapping[str, Any], scope: str, shared: Mapping[str, Any]) -> S
         status=str(status.get("message", "")),
         cut=int(record.get("droppedAttributesCount", 0)) + int(record.get("droppedEventsCount", 0)),
     )
-
-
-def _logs(value: Mapping[str, Any], problems: list[str]) -> Iterator[Mapping[str, Any]]:
-    keys = ("resourceLogs", "scopeLogs", "logRecords")
-    for _, _, record in _records(value, keys, problems) if keys[0] in value else ():
-        yield record
 
 
 def _add_logs(export: Export, logs: list[Mapping[str, Any]]) -> None:

@@ -205,15 +205,16 @@ def _part_text(part: Any) -> str | None:
         return part
     if not isinstance(part, Mapping):
         return None
-    if part.get("type") in _TEXTS:
+    kind = part.get("type", "text" if "text" in part else None)
+    if kind in _TEXTS:
         return str(part.get("text", part.get("refusal", "")))
-    return "" if part.get("type") in ("reasoning", "tool_use", "function_call") else None
+    return "" if kind in ("reasoning", "tool_use", "function_call") else None
 
 
 def _calls(calls: Any) -> Iterator[ToolCall]:
     for call in calls:
         inner = call.get("function") if isinstance(call.get("function"), Mapping) else call
-        args = inner.get("arguments", inner.get("args"))
+        args = inner.get("arguments", inner.get("args", call.get("arguments")))
         if args is None:
             raise ContentMissing(f"the arguments of a call of {inner.get('name')!r}")
         yield _call(call.get("id"), inner.get("name"), loaded(args))
@@ -288,6 +289,10 @@ def unflattened(attributes: Mapping[str, Any], prefix: str) -> list[Any]:
     return listed if isinstance(listed, list) else []
 
 
+_AROUND: Final = ("message", "message_content", "tool_call")
+"""Keys that OpenInference writes around the parts of a list."""
+
+
 def _listed(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
@@ -295,35 +300,10 @@ def _listed(value: Any) -> Any:
         if {*map(int, value)} != {*range(len(value))}:
             raise ContentMissing("an entry of a list")
         return [_listed(value[key]) for key in sorted(value, key=int)]
-    return {key: _listed(inner) for key, inner in value.items()}
-
-
-def of_openinference(items: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return unflattened messages in OpenAI's form."""
-    return [_openai_form(item.get("message", {})) for item in items if isinstance(item, Mapping)]
-
-
-def _openai_form(message: Mapping[str, Any]) -> dict[str, Any]:
-    asks = [
-        mapping_or_empty(mapping_or_empty(c).get("tool_call"))
-        for c in message.get("tool_calls") or ()
-    ]
-    calls = [
-        {"id": ask.get("id", ""), "arguments": "{}", **mapping_or_empty(ask.get("function"))}
-        for ask in asks
-    ]
-    parts = [
-        mapping_or_empty(mapping_or_empty(p).get("message_content"))
-        for p in message.get("contents") or ()
-    ]
-    contents = [
-        {"type": "text", "text": part["text"]}
-        if part.get("type", "text") == "text"
-        else {"type": "image"}
-        for part in parts
-    ]
-    content = message.get("content")
-    form = {"role": message.get("role"), "content": contents if content is None else content}
-    if message.get("tool_call_id"):
-        form["tool_call_id"] = message["tool_call_id"]
-    return {**form, **({"tool_calls": calls} if calls else {})}
+    if len(value) == 1 and (around := next(iter(value))) in _AROUND:
+        inner = _listed(value[around])
+        return inner if around != "tool_call" else {"arguments": "{}", **inner}
+    parts = {key: _listed(inner) for key, inner in value.items()}
+    if "contents" in parts:
+        parts.setdefault("content", parts["contents"])
+    return parts

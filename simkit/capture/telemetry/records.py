@@ -69,7 +69,6 @@ def _of_run(identity: str, run: Mapping[str, Any]) -> Step:
         end=_nanoseconds(run.get("end_time")),
         failed=bool(run.get("error")),
         status=str(run.get("error") or ""),
-        missing=[],
         attributes={"metadata": metadata},
     )
     inputs, outputs = run.get("inputs"), run.get("outputs")
@@ -135,7 +134,6 @@ def _of_agents_span(record: Mapping[str, Any], groups: Mapping[str, str]) -> Ste
         end=_nanoseconds(record.get("ended_at")),
         failed=error is not None,
         status="" if error is None else f"{text_of(error['message'])} {error.get('data') or ''}",
-        missing=[],
     )
     if "error" not in record:
         step.missing.append("its span does not say whether it failed")

@@ -6,7 +6,7 @@ Steps are the model calls, tool runs, agent runs and handoffs that spans of any 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, Literal
@@ -20,7 +20,6 @@ from simkit.capture.telemetry.messages import (
     answer_in,
     loaded,
     messages_in,
-    of_openinference,
     offers_in,
     texts_in,
     unflattened,
@@ -62,6 +61,8 @@ class Step(msgspec.Struct, kw_only=True):
     missing: list[str] = []
     """Its parts that the export does not have."""
     attributes: Mapping[str, Any] = {}
+    failures: Set[str] = frozenset()
+    """The calls whose tools failed: PydanticAI's traces have not the form that models see."""
     lacks_texts: bool = False
     """Whether texts beside tool calls are left out."""
 
@@ -285,7 +286,6 @@ def _step(span: Span) -> Step:
         end=span.end,
         failed=span.failed or names.ERROR in attributes,
         status=" ".join([span.status, str(attributes.get(names.ERROR, "")), *errors]),
-        missing=[],
         attributes=attributes,
     )
     if names.KIND in attributes and span.scope != names.OWN:
@@ -294,6 +294,7 @@ def _step(span: Span) -> Step:
         _read_langfuse(step, attributes, span)
     else:
         _read_genai(step, attributes, span)
+    _check_title(step, span.name)
     if span.cut and step.kind == "model":
         step.missing.append(f"its exporter dropped {span.cut} of its attributes")
     return step
@@ -320,7 +321,6 @@ def _read_genai(step: Step, attributes: Mapping[str, Any], span: Span) -> None:
         step.kind, step.name = "handoff", text_of(attributes[names.HANDOFF_TO])
     elif step.agent and operation in names.INVOKES:
         step.kind, step.name = "agent", step.agent
-    _check_title(step, operation, span.name)
     read_beginning(step, attributes.get(names.INPUT))
 
 
@@ -330,8 +330,9 @@ def _asks_model(step: Step, operation: str, attributes: Mapping[str, Any]) -> bo
     return operation in names.ASKS or (names.OUTPUT in attributes and not is_other)
 
 
-def _check_title(step: Step, operation: str, title: str) -> None:
+def _check_title(step: Step, title: str) -> None:
     """Note a title, which ends with the step's name by the conventions, that has another."""
+    operation = str(step.attributes.get(names.OPERATION, ""))
     is_titled = operation in (names.TOOL, names.INVOKES[0]) and title.startswith(operation)
     if is_titled and not title.endswith(f" {step.name}"):
         step.missing.append(f"its span is called {title!r}, and names {step.name!r}")
@@ -401,7 +402,7 @@ def _read_openinference(step: Step, attributes: Mapping[str, Any], span: Span) -
 
 def _openinference_messages(attributes: Mapping[str, Any], key: str) -> Any:
     """Return messages, of which spans have a second copy; raise ContentMissing if they differ."""
-    items = of_openinference(unflattened(attributes, f"llm.{key}_messages"))
+    items = unflattened(attributes, f"llm.{key}_messages")
     copies = {*texts_in([value for name, value in attributes.items() if "_messages." not in name])}
     for text in filter(None, (message.content for message in messages_in(items))):
         if not copies >= ({*texts_in(text)} or {text}):

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from simkit.capture.telemetry import conventions as names
-from simkit.core.messages import JsonValue, Message
+from simkit.core.messages import JsonValue, Message, Usage
 from simkit.language.matching.values import ToolName
 from simkit.language.paths import as_text
 from simkit.trace import events as e
@@ -88,9 +88,8 @@ class _Writer:
             turn,
             f"turn {turn.number}",
             turn.at,
-            name=f"invoke_workflow {self._view.pipeline.name}",
-            attributes={
-                names.OPERATION: "invoke_workflow",
+            f"invoke_workflow {self._view.pipeline.name}",
+            {
                 names.CONVERSATION: f"{self._started.scenario} {turn.session}",
                 names.SESSION: turn.session,
                 names.PROJECT: self._view.projects.get(turn.session, ""),
@@ -102,7 +101,8 @@ class _Writer:
                 names.KIND: "CHAIN",
                 **_display_values(turn.message, turn.reply),
             },
-            failure=None if turn.error is None else (turn.error.type, turn.error.message),
+            "",
+            None if turn.error is None else (turn.error.type, turn.error.message),
         )
         tools = {tool.call_id: self._tool(turn, tool, root) for tool in turn.tools}
         runs = {run.id: self._run(turn, run, tools.get(run.call_id, root)) for run in turn.runs}
@@ -112,7 +112,6 @@ class _Writer:
             if handoff.outcome == "made":
                 event = handoff.event
                 attributes = {
-                    names.OPERATION: "agent_handoff",
                     names.HANDOFF_FROM: event.from_agent,
                     names.HANDOFF_TO: event.to_agent,
                     names.KIND: "CHAIN",
@@ -141,17 +140,12 @@ class _Writer:
         return {}
 
     def _run(self, turn: TurnView, run: RunView, parent: str) -> str:
-        attributes = {
-            names.OPERATION: names.INVOKES[0],
-            names.AGENT: run.agent,
-            **_display_values(run.input, run.output),
-        }
+        attributes = {names.AGENT: run.agent, **_display_values(run.input, run.output)}
         name = f"{names.INVOKES[0]} {run.agent}"
         return self._span(turn, run.id, run.at, name, attributes, parent)
 
     def _tool(self, turn: TurnView, tool: ToolView, parent: str) -> str:
         attributes: dict[str, JsonValue] = {
-            names.OPERATION: names.TOOL,
             names.TOOL_NAME: tool.tool,
             names.CALL_ID: tool.call_id,
             names.ARGUMENTS: tool.args,
@@ -166,16 +160,17 @@ class _Writer:
 
     def _call(self, turn: TurnView, call: CallView, parent: str) -> None:
         messages = [_message(message) for message in call.context.messages]
+        size = self._tokens.get(call.reply.id, 0) if call.reply is not None else 0
+        usage = call.usage or Usage(call.context.tokens, size)
         attributes: dict[str, JsonValue] = {
-            names.OPERATION: names.ASKS[0],
             names.PROVIDER: names.OWN,
             names.AGENT: call.agent,
             names.INPUT: json.dumps(messages, ensure_ascii=False),
-            names.INPUT_TOKENS: call.context.tokens,
+            names.INPUT_TOKENS: usage.input_tokens,
+            names.OUTPUT_TOKENS: usage.output_tokens,
             **_display_values(call.context.messages[-1] if messages else None, call.reply),
         }
         if call.reply is not None:
-            attributes[names.OUTPUT_TOKENS] = self._tokens.get(call.reply.id, 0)
             finish = {"finish_reason": "tool_call" if call.reply.calls else "stop"}
             output = [{**_message(call.reply), **finish}]
             attributes[names.OUTPUT] = json.dumps(output, ensure_ascii=False)
@@ -183,9 +178,6 @@ class _Writer:
         if call.context.tools:
             offers = [{"type": "function", **_offer(tool)} for tool in call.context.tools]
             attributes[names.OFFERS] = json.dumps(offers, ensure_ascii=False)
-        if call.usage is not None:
-            attributes[names.INPUT_TOKENS] = call.usage.input_tokens
-            attributes[names.OUTPUT_TOKENS] = call.usage.output_tokens
         failure = None if call.error is None else (call.error.error, call.error.message)
         self._span(turn, call.id, call.at, names.ASKS[0], attributes, parent, failure, _CLIENT)
 
@@ -204,7 +196,8 @@ class _Writer:
         self._count += 1
         started = self._start + at * _MILLISECOND + self._count * _MICROSECOND
         identity = _digest(self._key, turn.session, key)[:16]
-        values = {**attributes, **({names.ERROR: failure[0]} if failure else {})}
+        values = {names.OPERATION: name.partition(" ")[0], **attributes}
+        values |= {names.ERROR: failure[0]} if failure else {}
         self._spans.append(
             {
                 "traceId": _digest(self._key, turn.session, str(turn.number))[:32],

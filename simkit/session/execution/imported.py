@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.capture.telemetry import conventions as names
@@ -48,15 +48,9 @@ def imported_scenario(
     owners = iter(agents_of(run))
     systems = has_instructions(conversation)
     is_whole = has_whole_contexts(conversation)
-    failures = {
-        step.attributes.get(names.CALL_ID)
-        for turn in conversation.turns
-        for step in turn.tools
-        if step.failed
-    }
     for turn, entry in zip(conversation.turns, tree["turns"], strict=True):
         agents = [next(owners) for _ in turn.calls]
-        claims = dict(_claims(turn, agents, systems, is_whole, failures))
+        claims = dict(_claims(turn, agents, systems, is_whole))
         _add_own(entry, turn, own, agents)
         if claims:
             entry["expect"] = claims
@@ -202,13 +196,9 @@ def _uses_in_contexts(place: int, turn: RecordedTurn, without: Collection[str]) 
             yield Used(place, tool, results[identity])
 
 
-def _claim_of(message: Message, call: Step, failures: Container[object]) -> dict[str, Any]:
-    """Return the claim on a message; ``failures`` are calls whose tools failed.
-
-    Their messages are in the framework's form, which PydanticAI's traces have not.
-    """
+def _claim_of(message: Message, call: Step) -> dict[str, Any]:
     claim: dict[str, Any] = claim_of(message)
-    if message.content and message.call_id in failures:
+    if message.content and message.call_id in call.failures:
         return {**claim, message.role: {"$contains": message.content}}
     if call.lacks_texts and message.calls:
         return {"role": message.role, "calls": claim["calls"]}
@@ -216,13 +206,9 @@ def _claim_of(message: Message, call: Step, failures: Container[object]) -> dict
 
 
 def _claims(
-    turn: RecordedTurn,
-    agents: Sequence[str],
-    has_systems: bool,
-    is_whole: bool,
-    failures: Container[object],
+    turn: RecordedTurn, agents: Sequence[str], has_systems: bool, is_whole: bool
 ) -> Iterator[tuple[str, Any]]:
-    contexts = dict(_contexts(turn, agents, has_systems, failures)) if is_whole else {}
+    contexts = dict(_contexts(turn, agents, has_systems)) if is_whole else {}
     if contexts:
         yield "context", contexts
     if turn.failed:
@@ -237,13 +223,13 @@ def _claims(
 
 
 def _contexts(
-    turn: RecordedTurn, agents: Sequence[str], has_systems: bool, failures: Container[object]
+    turn: RecordedTurn, agents: Sequence[str], has_systems: bool
 ) -> Iterator[tuple[str, Any]]:
     for place, (call, agent) in enumerate(zip(turn.calls, agents, strict=True)):
         if not call.messages:
             continue
         index = agents[:place].count(agent)
-        messages = [_claim_of(message, call, failures) for message in call.messages]
+        messages = [_claim_of(message, call) for message in call.messages]
         # Without instructions it is not known whether there were any.
         claim: dict[str, Any] = {"messages" if has_systems else "includes": messages}
         if call.offers:

@@ -90,7 +90,8 @@ def test_a_damage_is_said_and_no_error_of_simkit(tmp_path: Path, seed: int) -> N
         if trees and random.random() < 0.1:
             export = read_export("\n".join(damage.lines).encode(), "trace.jsonl")
             target = tmp_path / "t.scenario.yaml"
-            target.write_text(scenarios_text("trace.jsonl", export, trees), encoding="utf-8")
+            apart = [{**tree, "scenario": f"n{place}"} for place, tree in enumerate(trees)]
+            target.write_text(scenarios_text("trace.jsonl", export, apart), encoding="utf-8")
             library = Library()
             assert [library.prepared(item) for item in items_in(str(target), library.cache)]
 

@@ -91,6 +91,8 @@ def lines_of_tools(turn: RecordedTurn) -> Iterator[str]:
     for line in dict.fromkeys(f"{t.name!r}: {text}" for t in turn.tools for text in t.missing):
         yield f", tool {line}"
     for tool in turn.tools:
+        if tool.failed and not tool.status.strip():
+            yield f", tool {tool.name!r}: it failed, and its span does not say how"
         yield from _other_copies(tool, turn)
     lacking = [t.name for t in turn.tools if t.result is ABSENT and not t.failed]
     for name in dict.fromkeys(lacking):
