@@ -41,7 +41,7 @@ def conversations_of(steps: Sequence[Step]) -> list[RecordedConversation]:
     for growing in conversations:
         before = latest.get(growing.beginning.text, growing)
         latest[growing.beginning.text] = growing
-        if before is not growing and growing.beginning.start <= before.beginning.end:
+        if before is not growing and growing.beginning.start <= before.end:
             before.is_split = growing.is_split = True
     return [growing.conversation() for growing in conversations]
 
@@ -56,7 +56,6 @@ class _Unit:
             call.agent = _agent_of(call, around)
         self.session = next((step.session for step in steps if step.session), "")
         self.start = min(call.start for call in self.calls)
-        self.end = max(step.end for step in steps)
         self.root = root = next((s for s in steps if s.parent not in around), steps[0])
         self.is_bare = root.kind == "model"
         """Whether nothing is around the model call."""
@@ -115,6 +114,11 @@ class _Growing:
         self.beginning, self._failures = first, set[str]()
         self.is_split = False
         """Whether one that began meanwhile with the same message may be a part of it."""
+
+    @property
+    def end(self) -> int:
+        """Return when its first trace ended."""
+        return max(step.end for step in self.beginning.steps)
 
     def takes(self, unit: _Unit) -> bool:
         """Return whether a trace is a part of this conversation."""

@@ -50,7 +50,7 @@ _SPLIT: Final = (
     "is around it"
 )
 _NO_MESSAGE: Final = "turn 1: the user's message is not in the trace"
-TOLD: Final = {
+GAPS: Final = {
     ("otel-agents", "an-MCP-server"): _NAMELESS,
     ("openinference-agents", "an-MCP-server"): _NAMELESS,
     ("genai-agents", "an-MCP-server"): _NAMELESS,
@@ -141,16 +141,16 @@ def is_slow(exporter: str) -> bool:
 ROWS: Final = [
     pytest.param(*row, marks=[pytest.mark.slow] if is_slow(row[0]) else [], id="--".join(row))
     for row in names()
-    if row[0] not in WITHOUT_CONTENT and row not in TOLD
+    if row[0] not in WITHOUT_CONTENT and row not in GAPS
 ]
 
 
-@pytest.mark.parametrize(("exporter", "name"), TOLD)
+@pytest.mark.parametrize(("exporter", "name"), GAPS)
 def test_an_export_says_what_it_lacks(exporter: str, name: str) -> None:
     _, conversations = read(content_of(exporter, name))
 
     lines = [(*row.missing, *row.refused) for row in conversations]
-    assert {TOLD[exporter, name] in row for row in lines} == {True}
+    assert {GAPS[exporter, name] in row for row in lines} == {True}
 
 
 @pytest.mark.parametrize(("exporter", "name"), ROWS)

@@ -91,8 +91,6 @@ def lines_of_tools(turn: RecordedTurn) -> Iterator[str]:
     for line in dict.fromkeys(f"{t.name!r}: {text}" for t in turn.tools for text in t.missing):
         yield f", tool {line}"
     for tool in turn.tools:
-        if tool.failed and not tool.status.strip():
-            yield f", tool {tool.name!r}: it failed, and its span does not say how"
         yield from _other_copies(tool, turn)
     lacking = [t.name for t in turn.tools if t.result is ABSENT and not t.failed]
     for name in dict.fromkeys(lacking):
@@ -100,7 +98,9 @@ def lines_of_tools(turn: RecordedTurn) -> Iterator[str]:
 
 
 def _other_copies(tool: Step, turn: RecordedTurn) -> Iterator[str]:
-    """Yield what a tool's span has otherwise than the replies and contexts of its turn."""
+    """Yield what a tool's span lacks, or has otherwise than replies and contexts."""
+    if tool.failed and not tool.status.strip():
+        yield f", tool {tool.name!r}: it failed, and its span does not say how"
     args = [ask.args for ask in turn.asks if ask.name == tool.name]
     if args and isinstance(tool.args, Mapping) and tool.args not in args:
         yield f", tool {tool.name!r}: it ran with other arguments than a reply has"
