@@ -16,6 +16,10 @@ WARNED_SHARE: Final = 0.8
 """The share of a budget from which CTX-10 warns."""
 
 
+LINE_MIN: Final = 12
+"""The length from which the first line of instructions is no mere heading."""
+
+
 @lint("CTX-03", e.ContextBuilt)
 def wrong_instructions(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-03: a context has exactly one instructions block, and it is the calling agent's.
@@ -68,6 +72,23 @@ def _instructions_of_others(event: e.ContextBuilt, own: str, facts: Facts) -> It
             yield Hit.at("CTX-03", call, problem)
 
 
+@lint("CTX-03", e.ContextBuilt, when="is_code")
+def instructions_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+    """Find system messages that begin with the same text twice, whatever follows.
+
+    Code has put the instructions before messages that hold them already. Seen in OpenManus#1272
+    and inspect_swe#64.
+    """
+    made = [part.message for part in event.parts if type(part) is e.Made]
+    text = "\n".join(message.content for message in made if message.role == "system")
+    line = text.lstrip().partition("\n")[0]
+    again = text.find(line, text.find(line) + 1) if len(line) >= LINE_MIN else -1
+    block = text[: max(again, 0)].strip()
+    if block and text.startswith(block, again) and facts.is_new("CTX-03", event.agent, block):
+        problem = f"agent {event.agent!r} is sent its instructions twice: {_excerpt(block)}"
+        yield Hit.at("CTX-03", facts.view.calls[event.call], problem, is_warning=True)
+
+
 def _is_whole(instructions: str) -> bool:
     """Return whether an agent's instructions are known word for word."""
     return bool(instructions) and "${" not in instructions and "{" not in instructions
@@ -105,7 +126,10 @@ def _wrong_in(blocks: Sequence[tuple[str | None, str]], agent: str, declared: st
 
 
 def _instructions_in(parts: Sequence[e.Part]) -> list[tuple[str | None, str]]:
-    """Return agent and text of every instructions block."""
+    """Return agent and text of every instructions block.
+
+    Of made messages without a section, only instructions and summaries carry an agent's name.
+    """
     blocks: list[tuple[str | None, str]] = []
     for part in parts:
         if type(part) is not e.Made:
@@ -116,18 +140,11 @@ def _instructions_in(parts: Sequence[e.Part]) -> list[tuple[str | None, str]]:
             if not named and message.agent is not None and not message.id:
                 named = [message.content]
             blocks += [(message.agent, text) for text in named if text]
-        elif message.content and (part.section == "instructions" or _is_spoken_for(part)):
-            blocks.append((message.agent, message.content))
+        elif message.content:
+            is_named = message.agent is not None and not message.id and part.section != "summary"
+            if part.section == "instructions" or is_named:
+                blocks.append((message.agent, message.content))
     return blocks
-
-
-def _is_spoken_for(part: e.Made) -> bool:
-    """Return whether a made message carries an agent's name.
-
-    Only instructions and summaries do.
-    """
-    message = part.message
-    return message.agent is not None and not message.id and part.section != "summary"
 
 
 def _excerpt(text: str) -> str:
@@ -358,32 +375,8 @@ def irrelevant_share(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     yield Hit.at("CTX-11", call, problem, share=round(share, 2), agents=agents)
 
 
-# CTX-17: messages that a filter of the user's code dropped, and that come back later.
-
-
-DroppedMessage = tuple[str, int]
-"""The filter, and the turn in which it dropped a message."""
-
-
-class _StreamState:
-    """The part of one stream that was read, and the messages that filters dropped from it."""
-
-    def __init__(self) -> None:
-        self.dropped: dict[int, DroppedMessage] = {}
-        self.begin(None)
-
-    def begin(self, stream: object) -> None:
-        """Restart: the stream is reported from its beginning."""
-        self.stream = stream
-        self.read = self.cuts_read = 0
-        self.cut: set[int] = set()
-        """The messages that settled cuts dropped."""
-        self.filters: set[str] = set()
-        """The filters of these cuts."""
-
-
-class _FilteredStreams(dict[str, _StreamState]):
-    """The streams of contexts, by their ids."""
+class _Filtered(dict[tuple[str, str], dict[int, tuple[str, int]]]):
+    """Session and agent to the messages that a filter dropped: its name, and the turn."""
 
 
 @lint("CTX-17", e.ContextBuilt, when="is_code")
@@ -396,59 +389,25 @@ def filtered_comes_back(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     Seen in openai-agents#2258, where ``to_input_list()`` brings back what a nested handoff has
     summarized.
     """
-    if _FilteredStreams not in facts.notes and not any(
+    if _Filtered not in facts.notes and not any(
         type(part) is e.Shown and (part.cuts or part.tail_cuts) for part in event.parts
     ):
         return  # Before a filter has dropped anything, nothing can come back.
-    streams, call = facts.notes_of(_FilteredStreams), facts.view.calls[event.call]
-    back: dict[DroppedMessage, list[int]] = {}
-    for part in call.context.parts:
-        if type(part) is ShownPart:
-            stream_state = streams.setdefault(part.stream.id, _StreamState())
-            for number, dropped in _come_back(part, stream_state):
-                back.setdefault(dropped, []).append(number)
-            _remember(part, stream_state, event.turn)
-    for (by, turn), numbers in back.items():
-        ids = [f"m{number}" for number in numbers]
+    call = facts.view.calls[event.call]
+    dropped = facts.notes_of(_Filtered).setdefault((event.session, event.agent), {})
+    cuts = [each for each in call.context.dropped() if each.by != "window"]
+    now = {each.message.number: (each.by, event.turn) for each in cuts}
+    at_work = {each.by for each in cuts}
+    back: dict[tuple[str, int], list[str]] = {}
+    for message in call.context.messages:
+        number = message.number
+        if number in dropped and number not in now and dropped[number][0] not in at_work:
+            back.setdefault(dropped.pop(number), []).append(message.id)  # It is reported once.
+    dropped |= now | dropped
+    for (by, turn), ids in back.items():
         problem = (
             f"agent {event.agent!r} is sent {'a message' if len(ids) == 1 else 'messages'} in turn "
             f"{event.turn} that filter `{by}` took out of its context in turn {turn}: "
             f"{first_of(ids)}"
         )
-        yield Hit.at("CTX-17", call, problem, filter=by, ids=list(ids))
-
-
-def _come_back(part: ShownPart, stream_state: _StreamState) -> Iterator[tuple[int, DroppedMessage]]:
-    """Yield messages that the part shows although a filter, inactive now, dropped them before."""
-    stream = part.stream
-    if stream_state.stream is not stream:
-        stream_state.begin(stream)
-    for cut in stream.cuts[stream_state.cuts_read : part.cuts_hi]:
-        stream_state.cut.add(cut.message)
-        stream_state.filters.add(cut.by)
-    if stream_state.dropped:
-        now = {cut.message for cut in part.tail_cuts}
-        at_work = {cut.by for cut in part.tail_cuts} | stream_state.filters
-        fresh = (
-            *stream.entries[stream_state.read : part.hi],
-            *part.tail[max(0, part.lo - part.hi) :],
-        )
-        for message in fresh:
-            number = message.number
-            dropped_message = stream_state.dropped.get(number)
-            if (
-                dropped_message
-                and dropped_message[0] not in at_work
-                and number not in now
-                and number not in stream_state.cut
-            ):
-                del stream_state.dropped[number]  # It is reported once.
-                yield number, dropped_message
-    stream_state.read = part.hi
-
-
-def _remember(part: ShownPart, stream_state: _StreamState, turn: int) -> None:
-    cuts = part.stream.cuts[stream_state.cuts_read : part.cuts_hi]
-    for cut in (*cuts, *part.tail_cuts):
-        stream_state.dropped.setdefault(cut.message, (cut.by, turn))
-    stream_state.cuts_read = part.cuts_hi
+        yield Hit.at("CTX-17", call, problem, filter=by, ids=[*ids])

@@ -11,6 +11,7 @@ from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts, lint, texts_of
 from simkit.checks.lints.handoffs import HandoffEvent, contract_of, required_keys
 from simkit.core.messages import JsonValue, Message
+from simkit.core.text import parted_at
 from simkit.language.paths import leaves
 from simkit.trace import events as e
 from simkit.trace.views import Arrival, CallView, MadePart, ShownPart, View
@@ -370,21 +371,9 @@ class _Blocks:
                 place += 1
                 continue
             text, start = candidates
-            before = _common(query, place - 1, text, start - 1, -1)
-            after = _common(query, place, text, start, 1)
-            size = before + after
+            after = parted_at(query[place:], text[start:])
+            size = parted_at(query[:place][::-1], text[:start][::-1]) + after
             if size >= CHUNK_MIN or size == len(text):
                 longest = max(longest, size)
             place += after
         return longest
-
-
-def _common(query: str, place: int, text: str, start: int, step: int) -> int:
-    """Return how many characters are equal from two places on, forwards or (-1) backwards.
-
-    No part is copied: a long document has many blocks.
-    """
-    size = 0
-    while 0 <= place < len(query) and 0 <= start < len(text) and query[place] == text[start]:
-        place, start, size = place + step, start + step, size + 1
-    return size

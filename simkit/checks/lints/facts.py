@@ -60,16 +60,6 @@ class Facts:
         """Those of them that are over."""
         self.errors: dict[int, tuple[int, e.ErrorFacts]] = {}
         """Index of a turn to its number, and the error that ended it."""
-        self._awaits_first_start = self.is_first_start = False
-        """Whether the newest start of an agent is the first of its turn, which resumes no other."""
-        self._request = 0
-        """The number of the turn's message, until its first context; 0 if it has none."""
-        self.is_first_context = False
-        """Whether the newest context is the first one since the user's message."""
-        self.has_asked = False
-        """Whether the turn has asked a model."""
-        self.targets: tuple[str, ...] = ()
-        """The targets of the turn's last route."""
         self.requests: list[e.HandoffRequested] = []
         """The turn's requests for handoffs, and those of the turn that it resumes."""
         self._open_requests: dict[str, list[e.HandoffRequested]] = {}
@@ -130,8 +120,6 @@ class Facts:
             k: notes for k, notes in self.notes.items() if not isinstance(notes, TurnNotes)
         }
         self.turns += 1
-        self.targets, self._awaits_first_start = (), bool(event.message)
-        self._request, self.has_asked = event.message, False
         self.requests = [] if event.message else self._open_requests.pop(event.session, [])
 
     def _turn_finished(self, event: e.TurnFinished) -> None:
@@ -141,11 +129,7 @@ class Facts:
         if event.error is not None:
             self.errors[self.turns - 1] = event.turn, event.error
 
-    def _route_chosen(self, event: e.RouteChosen) -> None:
-        self.targets = event.targets
-
     def _agent_started(self, event: e.AgentStarted) -> None:
-        self.is_first_start, self._awaits_first_start = self._awaits_first_start, False
         if event.handoff:
             self.handed_over.add(event.run)
 
@@ -166,8 +150,6 @@ class Facts:
         self.writers[message.number] = event.run
 
     def _context_built(self, event: e.ContextBuilt) -> None:
-        self.is_first_context = bool(self._request)
-        self._request, self.has_asked = 0, True
         self.retried = self._retries.pop((event.session, event.agent), None)
 
 

@@ -39,11 +39,12 @@ def undeclared_edge(event: e.AgentStarted, facts: Facts) -> Iterable[Hit]:
     answer resumes continues with the waiting runs, and with the routes and runs before it. Seen in
     adk-js#38.
     """
+    turn = facts.view.turns[-1]
+    is_first = turn.message is not None and turn.runs[0].id == event.run
+    is_target = bool(turn.routes) and event.agent in turn.routes[-1].targets
     if event.handoff:
         wrong = _handoff_problem(event, facts.view)
-    elif event.agent in facts.targets or (
-        facts.is_first_start and _may_start(event.agent, facts.pipeline)
-    ):
+    elif is_target or (is_first and _may_start(event.agent, facts.pipeline)):
         return ()
     else:
         wrong = _start_problem(event, facts.view)

@@ -280,27 +280,21 @@ def answers_swapped(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
 
 
 def _owners_of(message: Message, answers: _Answers, view: View) -> dict[str, _Answer]:
-    """Return calls to the answers of the runs that were sent their arguments."""
-    tasks = [(call.id, text) for call in message.calls for text in _texts_in(call.args)]
+    """Return calls to the answers of the runs that were sent an argument of theirs alone."""
+    tasks = {call.id: _texts_in(call.args) for call in message.calls}
     owners: dict[str, _Answer] = {}
     for run, answer in answers.by_run.items():
-        calls = view.runs[run].calls
-        texts = [text for call in calls[:1] for text in texts_sent(call)]
-        own_calls = [*{call: None for call, text in tasks if _is_only_in(text, call, tasks, texts)}]
+        sent = "\n".join(text for call in view.runs[run].calls[:1] for text in texts_sent(call))
+        own_calls = []
+        for call, texts in tasks.items():
+            others = "\n".join(text for other in tasks if other != call for text in tasks[other])
+            if any(text in sent and text not in others for text in texts):
+                own_calls.append(call)
         if len(own_calls) == 1:
             if own_calls[0] in owners:
                 return {}
             owners[own_calls[0]] = answer
     return owners
-
-
-def _is_only_in(
-    text: str, call: str, tasks: Iterable[tuple[str, str]], texts: Iterable[str]
-) -> bool:
-    """Return whether a text of one call alone was sent."""
-    if any(text in other for owner, other in tasks if owner != call):
-        return False
-    return any(text in each for each in texts)
 
 
 def _texts_in(args: JsonValue) -> list[str]:

@@ -1,22 +1,21 @@
-"""Lints on the past: what an agent is sent of earlier turns, and the front of requests."""
+"""Lints on the past: what an agent is sent of earlier turns."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import SHOWN_MAX, Facts, first_of, lint, texts_of
+from simkit.checks.lints.turns import texts_sent
 from simkit.core.messages import Message
-from simkit.core.text import counted, short
+from simkit.core.text import short
 from simkit.language.paths import leaves
-from simkit.language.recognition import whole_places
-from simkit.providers.caching import LEAST, caching_rule
+from simkit.language.recognition import Sought, whole_places
 from simkit.trace import events as e
-from simkit.trace.views import CallView, ContextView, Relation, Relations, TurnView, View
-from simkit.trace.views.contexts import INSTRUCTIONS
-from simkit.trace.views.prefixes import Prefix, prefix_between, repeated_behind
+from simkit.trace.views import CallView, Relation, Relations, TurnView, View
 
 _MENTIONED: Final = re.compile(r"\b(?=[\w-]*\d)\w[\w-]{2,}\b")
 """Numbers of orders, invoices and the like."""
@@ -33,8 +32,10 @@ class _Past:
         """Its relation; None if it is not the first one of its agent in a turn."""
         self.losses: dict[tuple[str, str], tuple[int, frozenset[int]]] = {}
         """Session and agent to the turn in which nothing of the past was there, and what it was."""
-        self.kinds: dict[tuple[str, str], str] = {}
-        """Session and agent to the kind of its last relation."""
+        self.last: dict[tuple[str, str], Relation] = {}
+        """Session and agent to the relation of its first call in its last turn."""
+        self.reordered: set[tuple[str, str]] = set()
+        """Session and agent where messages are out of order."""
         self.instructions: dict[tuple[str, str], int] = {}
         """Session and agent to the last turn in which it was sent instructions."""
 
@@ -80,25 +81,110 @@ def past_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     session. It may continue, begin again, lose the oldest messages, or have a new text in their
     place; filters and windows that were seen may drop anything, and so may writes to the state.
     Found are a turn that is missing between older and newer ones, and a past that was gone for one
-    turn. Seen in pydantic-ai#2888 and unsloth#10009.
+    turn, that is out of order, or that a summary does not hold. Seen in pydantic-ai#2888 and
+    unsloth#10009.
     """
     past, view = facts.notes_of(_Past), facts.view
-    relation, call = past.relation, view.calls[event.call]
+    call, key = view.calls[event.call], (event.session, event.agent)
+    relation, before = past.relation, past.last.get(key)
     if relation is None:
+        if before is not None and not before.is_declared:
+            yield from _lost_later(call, before)
         return
-    key = event.session, event.agent
-    kind_before, past.kinds[key] = past.kinds.get(key, "continued"), relation.kind
+    past.last[key] = relation
+    if key not in past.reordered and (problem := _out_of_order(call, view)):
+        past.reordered.add(key)
+        yield Hit.at("CTX-21", call, problem)
     if key in past.losses and relation.kind != "restarted":
         yield from _come_back(call, *past.losses.pop(key))
     if relation.kind == "restarted" and key not in past.losses:
         past.losses[key] = event.turn, frozenset(each.number for each in relation.missing)
-    if relation.kind != "filtered" or relation.is_declared or not _is_sent_on(relation, view):
+    if relation.is_declared:
+        return
+    yield from _not_summed_up(call, relation, view)
+    if relation.kind != "filtered" or not _is_sent_on(relation, view):
         return
     if _has_failed(view.turns[relation.turn - 1]):
         return
-    if kind_before == "continued" and (problem := _with_a_hole(relation, event)):
+    is_first = before is None or before.kind == "continued"
+    if is_first and (problem := _with_a_hole(relation, event)):
         ids = [message.id for message in relation.missing]
         yield Hit.at("CTX-21", call, problem, earlier_turn=relation.turn, ids=ids)
+
+
+def _out_of_order(call: CallView, view: View) -> str:
+    """Return that a message of an earlier turn is behind one that was said after it; "" if not.
+
+    Compared are the user's messages and agents' answers; words that are there twice, or that the
+    user has said several times, may stand anywhere. Seen in agno#3849 and taOS#2512.
+    """
+    said = Counter(turn.message.content for turn in view.turns if turn.message is not None)
+    shown = Counter(message.number for message in call.context.messages)
+    latest: Message | None = None
+    for message in call.context.messages:
+        is_repeated = shown[message.number] > 1 or said[message.content] > 1
+        if is_repeated or not _is_said(message, view):
+            continue
+        if latest is None or message.number > latest.number:
+            latest = message
+        elif message.turn < call.turn:
+            return (
+                f"agent {call.agent!r} is sent {message.id}, of turn {message.turn}, behind "
+                f"{latest.id}, which was said after it: {short(message.content, SHOWN_MAX)!r}"
+            )
+    return ""
+
+
+def _is_said(message: Message, view: View) -> bool:
+    """Return whether an agent has said it, or it is the user's message of a turn."""
+    turn = view.turns[message.turn - 1] if 0 < message.turn <= len(view.turns) else None
+    is_of_user = turn is not None and turn.message is not None and turn.message.id == message.id
+    return is_of_user or (message.role == "assistant" and message.agent is not None)
+
+
+def _not_summed_up(call: CallView, relation: Relation, view: View) -> Iterable[Hit]:
+    """Report what leaves the conversation for a summary, and is in none.
+
+    Another agent was asked in this turn to sum up: it was sent much of what is missing now, and not
+    the user's message. Its last call has failed, or was not sent all of what is missing. Seen in
+    smart-second-brain#435, odysseus#2160, letta#2601 and pi#1585.
+    """
+    turn = view.turns[-1]
+    texts = [each for each in relation.missing if each.content and _is_said(each, view)]
+    for agent, calls in turn.calls_by_agent.items() if texts else ():
+        summary = calls[-1]
+        if agent == call.agent or turn.message in summary.context.messages:
+            continue
+        sent = "\n".join(texts_sent(summary))
+        covered = [each for each in texts if Sought(each.content).is_in(sent)]
+        has_failed, reply = summary.error is not None, summary.reply
+        sought = Sought(reply.content if reply is not None else "")
+        is_new = any(sought.is_in(each.content) for each in relation.new)
+        lost = covered if has_failed else [each for each in texts if each not in covered and is_new]
+        if lost and len(covered) >= max(2, len(texts) / 2):
+            ids = [each.id for each in lost]
+            problem = (
+                f"agent {call.agent!r} is no more sent in turn {call.turn} what it was before: "
+                f"{first_of(ids)}; {agent!r} sums up, and its "
+                f"{'call has failed' if has_failed else 'request did not hold it'}"
+            )
+            yield Hit.at("CTX-21", call, problem, ids=[*ids])
+
+
+def _lost_later(call: CallView, relation: Relation) -> Iterable[Hit]:
+    """Report that the text in the place of earlier turns is gone in a turn's later call.
+
+    Seen in agent-framework#7744.
+    """
+    numbers = {each.number for each in call.context.messages}
+    summary = [each for each in relation.new if each.role == "user" and each.turn == call.turn]
+    lost = {each.number for each in (*summary, *relation.missing)}
+    if relation.kind == "summarised" and summary and numbers.isdisjoint(lost):
+        problem = (
+            f"agent {call.agent!r} is sent {summary[0].id} in the place of earlier turns, and in "
+            f"its next call in turn {call.turn} neither that nor them"
+        )
+        yield Hit.at("CTX-21", call, problem, ids=[each.id for each in summary])
 
 
 def _has_failed(turn: TurnView) -> bool:
@@ -308,167 +394,3 @@ def reference_lost(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
             f"brought up, and no agent is sent anything of an earlier turn"
         )
         yield Hit.at("CTX-22", turn.calls[0], problem, word=word, earlier_turn=earlier)
-
-
-# Lints on the front of requests, which providers' caches reuse while it stays the same
-
-
-LOOKS_MAX: Final = 20
-"""How many broken prefixes of an agent are looked at; a later one costs what the last one did."""
-GROWTH: Final = 1.25
-"""How much larger a request is at the next look after one that found no cost: it reads all."""
-
-
-class _Front(NamedTuple):
-    """The front of an agent's request, as far as its event says it."""
-
-    call: str
-    tools: tuple[Any, ...]
-    opening: tuple[tuple[str, str], ...]
-    """Role and text of the messages before its history."""
-
-
-class _Break:
-    """The requests of an agent that begin otherwise than the one before, in one part."""
-
-    def __init__(self, call: CallView, prefix: Prefix) -> None:
-        self.call, self.prefix = call, prefix
-        """The first such call."""
-        self.first = self.last = self.tokens = self.calls = 0
-        """The tokens that the first one, the last one, and all could have reused."""
-
-    def add(self, tokens: int) -> None:
-        """Add a call."""
-        self.first, self.last = self.first or tokens, tokens
-        self.tokens, self.calls = self.tokens + tokens, self.calls + 1
-
-
-class _Prefixes:
-    """The fronts of a run's requests, and the breaks that cost something."""
-
-    def __init__(self) -> None:
-        self.fronts: dict[tuple[str, str, str], _Front] = {}
-        """Session, agent and model to the last front: another model has another cache."""
-        self.sizes: dict[int, int] = {}
-        """The definition of a tool to its characters."""
-        self.firsts: dict[str, int] = {}
-        """Stream to its first settled message."""
-        self.look_from: dict[str, float] = {}
-        """Agent to the tokens of the first request at which a look is worth while again."""
-        self.breaks: dict[tuple[str, str], _Break] = {}
-        """Agent and part of its requests to what breaks there."""
-
-
-@lint("CTX-20", e.ToolDefined)
-def _note_size(event: e.ToolDefined, facts: Facts) -> None:
-    size = len(event.description) + len(str(event.parameters))
-    facts.notes_of(_Prefixes).sizes[event.number] = size
-
-
-@lint("CTX-20", e.ContextBuilt)
-def _note_break(event: e.ContextBuilt, facts: Facts) -> None:
-    """Note a request that does not begin as the agent's last one to the same model."""
-    notes = facts.notes_of(_Prefixes)
-    model = str((event.settings or {}).get("model", ""))
-    key = event.session, event.agent, model
-    last, tools = notes.fronts.get(key), event.definitions or event.tools
-    opening = last.opening if event.base and last is not None else _opening_of(event.parts, notes)
-    notes.fronts[key] = _Front(event.call, tools, opening)
-    if last is None or (tools == last.tools and opening == last.opening):
-        return
-    size = event.tokens + sum(notes.sizes.get(number, 0) for number in event.definitions)
-    if size < max(_least(model), notes.look_from.get(event.agent, 0)):
-        return
-    calls = facts.view.calls
-    if not _weigh(calls[event.call], calls[last.call].context, model, notes):
-        notes.look_from[event.agent] = size * GROWTH
-
-
-def _opening_of(parts: Iterable[e.Part], notes: _Prefixes) -> tuple[tuple[str, str], ...]:
-    """Return the messages before a history, and the number of the first one in that."""
-    opening: list[tuple[str, str]] = []
-    for part in parts:
-        if type(part) is e.Shown:
-            return (*opening, (part.stream, str(_first_in(part, notes.firsts))))
-        assert type(part) is e.Made
-        opening.append((part.message.role, part.message.content))
-    return tuple(opening)
-
-
-def _first_in(part: e.Shown, firsts: dict[str, int]) -> int:
-    """Return the first message of a stream, which a window may leave out."""
-    if part.restarts:
-        firsts.pop(part.stream, None)
-    if part.stream not in firsts and part.kept:
-        firsts[part.stream] = part.kept[0]
-    return firsts.get(part.stream, part.tail[0] if part.tail else 0)
-
-
-def _weigh(call: CallView, old: ContextView, model: str, notes: _Prefixes) -> bool:
-    """Add a request whose front changed, if a cache could have reused what comes again.
-
-    Return whether it could.
-    """
-    prefix = prefix_between(old, call.context)
-    known = notes.breaks.get((call.agent, prefix.place))
-    if known is not None and known.calls >= LOOKS_MAX:
-        known.add(known.last)
-        return True
-    lost = _lost(call.context, old, prefix, model)
-    if lost:
-        key = call.agent, prefix.place
-        notes.breaks.setdefault(key, known or _Break(call, prefix)).add(lost)
-    return bool(lost)
-
-
-def _lost(context: ContextView, old: ContextView, prefix: Prefix, model: str) -> int:
-    """Return the tokens that could have been reused if the difference stood at the end.
-
-    A window, a summary or a section of the recipe changes the messages on purpose. Then only what
-    comes again of tools and instructions counts, if the difference is there.
-    """
-    again = repeated_behind(old, context, prefix)
-    is_front = prefix.place in ("tools", INSTRUCTIONS)
-    behind = again.of_front if is_front else 0
-    if again.is_intact and (is_front or _is_put_in_front(context, prefix)):
-        behind = again.tokens
-    rule, least = caching_rule(model), _least(model)
-    before, after = prefix.tokens, prefix.tokens + behind
-    lost = (after if after >= least else 0) - (before if before >= least else 0)
-    return lost if lost >= (LEAST if rule is None else min(LEAST, least)) else 0
-
-
-def _is_put_in_front(context: ContextView, prefix: Prefix) -> bool:
-    """Return whether code put a message before all that was said."""
-    messages = context.messages
-    before = (messages[index].role for index in range(prefix.messages))
-    is_made = prefix.section == "" and messages[prefix.place_index].role in ("system", "user")
-    return is_made and all(role == "system" for role in before)
-
-
-def _least(model: str) -> int:
-    rule = caching_rule(model)
-    return LEAST if rule is None else rule.least
-
-
-@lint("CTX-20", e.RunFinished, when=_Prefixes)
-def broken_prefix(event: e.RunFinished, facts: Facts) -> Iterable[Hit]:
-    """CTX-20: an agent's next request in a conversation begins as the one before.
-
-    The first difference is in its tools, its instructions or a message that code put before all
-    that was said; behind it come, again, at least as many tokens as a provider's cache takes (1,024
-    for unknown models). Windows, summaries and declared sections change a front on purpose. Calls
-    to another model are not compared. Seen in home-generative-agent#617 and PraisonAI#1808.
-    """
-    for (agent, place), each in facts.notes_of(_Prefixes).breaks.items():
-        prefix, call = each.prefix, each.call
-        noun = "a message" if place == "messages" else place
-        times = "" if each.calls == 1 else (
-            f"; in {each.calls} calls that are {each.tokens:,} tokens"
-        )  # fmt: skip
-        problem = (
-            f"agent {agent!r} is sent other {noun} in turn {call.turn} than in its previous "
-            f"call; no prompt cache can reuse {counted(each.first, 'token')} after "
-            f"{prefix.where}: {prefix.before!r} became {prefix.after!r}{times}"
-        )
-        yield Hit.at("CTX-20", call, problem, tokens=each.tokens, calls=each.calls, place=place)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -24,51 +23,58 @@ WORD_MIN: Final = 4
 """The length from which a word says what a message is about."""
 
 
-class _Unsent(list[CallView], TurnNotes):
-    """The first call of the turn, if it is sent nothing of the user's message."""
+class _SentOn(set[str]):
+    """The sessions of which a turn has sent the user's message to an agent."""
 
 
-@lint("CTX-19", e.ContextBuilt, when="is_first_context")
-def _note_first_call(event: e.ContextBuilt, facts: Facts) -> None:
-    """Note a first call in which no word of the message stands, and that cannot work on the past:
-    the turn is the session's first one, or only system messages are sent."""
-    view = facts.view
-    turn = view.turns[-1]
-    call = view.calls[event.call]
-    is_first = bool(turn.runs) and turn.runs[0].id == call.run  # Not one that it asks first.
-    if turn.message is None or event.base or not is_first or _has_request(call, view):
-        return
-    has_past = any(other.session == turn.session for other in view.turns[:-1])
-    if has_past and not _has_instructions_alone(call):
-        return
-    words = _words_of(" ".join(texts_of(turn.message)))
-    if words and words.isdisjoint(_words_of(" ".join(texts_sent(call)))):
-        facts.notes_of(_Unsent).append(call)
-
-
-@lint("CTX-19", e.ContextBuilt, when=_Unsent)
-def request_unsent(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+@lint("CTX-19", e.TurnFinished)
+def request_unsent(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     """CTX-19: an agent that begins a turn is sent the user's message, if another one is.
 
     It is sent nothing of it if no word of four letters or more (any word, if there is none) stands
     anywhere in its request. An application whose agents all work without the message is meant so,
-    and a recipe may have a task in its place. Seen in ag2#1618.
+    and a recipe may have a task in its place. In code, a turn in which no agent is sent it, after
+    one in which an agent was, is found as well: an agent is asked what it was asked before. A
+    single word may be an answer that code reads. Seen in ag2#1618, securo#967 and hermes-lcm#512.
     """
-    view, (first,) = facts.view, facts.notes_of(_Unsent)
-    call = view.calls[event.call]
-    if call.agent == first.agent or event.base or not _has_request(call, view):
+    view, sessions = facts.view, facts.notes_of(_SentOn)
+    turn = view.turns[-1]
+    if turn.message is None or not turn.calls:
         return
-    message = view.turns[-1].message
-    assert message is not None
-    words = _words_of(" ".join(texts_of(message)))
-    if words.isdisjoint(re.findall(r"\w+", " ".join(texts_sent(call)).casefold())):
-        return  # "go" stands in "good".
-    del facts.notes[_Unsent]
-    problem = (
-        f"agent {first.agent!r}, the first that turn {event.turn} asks, is sent nothing of the "
-        f"user's message {short(message.content, SHOWN_MAX)!r}, and {call.agent!r} after it is"
-    )
-    yield Hit.at("CTX-19", first, problem, sent_to=call.agent)
+    first, last, text = turn.calls[0], turn.calls[-1], turn.message.content
+    sent = next((call for call in turn.calls if _has_request(call, view)), None)
+    if sent is not None:
+        sessions.add(event.session)
+    if sent is first or event.session not in sessions:
+        return
+    words, excerpt = _words_of(" ".join(texts_of(turn.message))), short(text, SHOWN_MAX)
+    if sent is not None and sent.agent != first.agent:
+        is_first = bool(turn.runs) and turn.runs[0].id == first.run  # Not one that it asks first.
+        is_begun = any(other.session == turn.session for other in view.turns[:-1])
+        is_new = is_first and (not is_begun or _has_instructions_alone(first))
+        # "go" stands in "good".
+        if is_new and words.isdisjoint(_words_sent(first)) and words & _words_sent(sent):
+            problem = (
+                f"agent {first.agent!r}, the first that turn {event.turn} asks, is sent nothing of "
+                f"the user's message {excerpt!r}, and {sent.agent!r} after it is"
+            )
+            yield Hit.at("CTX-19", first, problem, sent_to=sent.agent)
+    elif sent is None and facts.is_code and " " in text and not (event.error or event.waits_for):
+        is_said = any(text in each for call in turn.calls for each in texts_sent(call))
+        if not (is_said or turn.resumes) and words.isdisjoint(_words_sent(last, turn.number)):
+            problem = (
+                f"no agent is sent the user's message in turn {turn.number}, {excerpt!r}, or "
+                "anything of it; in an earlier turn one was"
+            )
+            yield Hit.at("CTX-19", last, problem)
+
+
+def _words_sent(call: CallView, turn: int = 0) -> set[str]:
+    """Return the words that a call is sent; those of instructions and one turn, if there is one."""
+    messages = call.context.messages
+    new = [each for each in messages if not turn or each.role == "system" or each.turn == turn]
+    texts = " ".join(text for each in new for text in texts_of(each))
+    return set(re.findall(r"\w+", texts.casefold()))
 
 
 @lint("CTX-19", e.ContextBuilt, when="is_code")
@@ -85,7 +91,7 @@ def task_unsent(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         return
     before = [turn.message, *(each.reply for each in turn.calls if each.reply is not None)]
     words = _words_of(" ".join(text for each in before for text in texts_of(each)))
-    if words.isdisjoint(_words_of(" ".join(texts_sent(call)))):
+    if words.isdisjoint(_words_sent(call)):
         problem = f"agent {call.agent!r} is sent its instructions alone in turn {event.turn}"
         yield Hit.at("CTX-19", call, problem)
 
@@ -201,9 +207,10 @@ def empty_answer(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     """
     if event.error is not None or event.waits_for or not isinstance(event.reply, str):
         return
-    if event.reply.strip() or not facts.has_asked:
+    calls = facts.view.turns[-1].calls
+    if event.reply.strip() or not calls:
         return
-    replies = [call.reply for call in facts.view.turns[-1].calls if call.reply is not None]
+    replies = [call.reply for call in calls if call.reply is not None]
     if replies and replies[-1].calls:
         return  # FLW-07: the turn ended before its work was done.
     last = next((reply for reply in reversed(replies) if reply.content.strip()), None)
@@ -229,21 +236,47 @@ def results_unread(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
         return
     turn, asked_again = facts.view.turns[-1], facts.notes_of(_AskedAgain)
     results = {tool.call_id: [tool.tool, tool.result, tool.error] for tool in turn.tools}
-    times: Counter[str] = Counter()
-    last = {call.agent: place for place, call in enumerate(turn.calls, 1)}
-    for place, call in enumerate(turn.calls, 1):
-        times[call.agent] += 1
+    for call in turn.calls:
         calls = call.reply.calls if call.reply is not None else ()
         outcomes = [results[each.id] for each in calls if each.id in results]
         if not 0 < len(calls) == len(outcomes):
             continue
         key = event.session, call.agent, as_text(outcomes)
-        if place < last[call.agent]:
-            asked_again[key] = max(times[call.agent], asked_again.get(key, 0))
-        elif place == len(turn.calls) and times[call.agent] <= asked_again.get(key, 0):
+        if call is not turn.calls_by_agent[call.agent][-1]:
+            asked_again[key] = max(call.index, asked_again.get(key, 0))
+        elif call is turn.calls[-1] and call.index <= asked_again.get(key, -1):
             tools = " and ".join(dict.fromkeys(repr(each.name) for each in calls))
             problem = (
                 f"turn {event.turn} ends with the result of {tools}, and {call.agent!r} is not "
                 "asked again; in an earlier turn it was, after the same result"
             )
             yield Hit.at("FLW-14", call, problem)
+
+
+@lint("FLW-14", e.TurnFinished, when="is_code")
+def stale_answer(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
+    """Find a turn that is answered with what an earlier one was, and that no model of it has said.
+
+    A model has said it in the earlier turn, to another message of the user: so it is no text of
+    code, and no cache of answers. Seen in langchain#36957.
+    """
+    turn, answer = facts.view.turns[-1], as_text(event.reply).strip()
+    if event.error or event.waits_for or len(answer) < WORD_MIN or _has_said(turn, answer):
+        return
+    for earlier in facts.view.turns[:-1] if turn.calls and turn.message is not None else ():
+        is_same = earlier.session == turn.session and as_text(earlier.reply).strip() == answer
+        words = {each.message.content for each in (earlier, turn) if each.message is not None}
+        if is_same and len(words) > 1 and _has_said(earlier, answer):
+            problem = (
+                f"turn {turn.number} is answered with the answer of turn {earlier.number}, "
+                f"{short(answer, SHOWN_MAX)!r}; no model has said it in turn {turn.number}"
+            )
+            yield Hit.at("FLW-14", turn.calls[-1], problem, earlier_turn=earlier.number)
+            return
+
+
+def _has_said(turn: TurnView, answer: str) -> bool:
+    """Return whether a model said a text in a turn, as an answer or as an argument."""
+    replies = (call.reply for call in turn.calls if call.reply is not None)
+    said = (text for reply in replies for text in texts_of(reply))
+    return any(answer in text or as_text([answer])[1:-1] in text for text in said)

@@ -360,6 +360,8 @@ class Relation(NamedTuple):
     """The messages that the agent was sent or said there, and is not sent now."""
     rest: tuple[Message, ...] = ()
     """Those that it is sent now."""
+    new: tuple[Message, ...] = ()
+    """The messages since then, without the user's and the agent's own."""
     is_declared: bool = False
     """Whether a filter, a window or a summary was seen."""
 
@@ -385,13 +387,13 @@ class Relations:
         rest = tuple(message for number, message in before.items() if number in now)
         first = turn.message.number if turn.message is not None else 0
         newest = max(before, default=0)
-        new = [message for number, message in now.items() if number > newest and number != first]
+        new = tuple(each for number, each in now.items() if number > newest and number != first)
         is_declared = any(
             part.cuts_hi or part.tail_cuts or part.summary is not None
             for part in call.context.histories()
         )
         kind = _kind_of(missing, rest, new, call.agent)
-        return Relation(kind, last.turn, missing, rest, is_declared)
+        return Relation(kind, last.turn, missing, rest, new, is_declared)
 
 
 def _kind_of(

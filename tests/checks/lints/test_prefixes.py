@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from simkit.checks.lints import past
+from simkit.checks.lints import prefixes
 from simkit.core.messages import Message
 from simkit.providers.values import Offer
 from simkit.trace.views.prefixes import prefix_between
@@ -191,7 +191,7 @@ def test_a_growing_request_is_read_again_only_when_it_has_grown(
 ) -> None:
     """Each turn has another handoff in front of the history, which no cache could help."""
     between = Mock(wraps=prefix_between)
-    monkeypatch.setattr(past, "prefix_between", between)
+    monkeypatch.setattr(prefixes, "prefix_between", between)
     turns = "".join(TURN_PASSED_ON.format(number=number) for number in range(150))
     outcome = run_yaml(PASSED_ON, f"turns:\n{turns}")
 
