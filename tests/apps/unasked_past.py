@@ -1,4 +1,4 @@
-"""Faults of public reports on what is sent of earlier turns, and their mended twins."""
+"""Faults of public reports on what is request of earlier turns, and their mended twins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unasked_code import Messages, ask, call_of, client, result_of, tool, user_m
 
 
 class Conversation:
-    """An agent that keeps what was said; what it is sent of that is the fault."""
+    """An agent that keeps what was said; what it is request of that is the fault."""
 
     is_mended = False
 
@@ -21,35 +21,35 @@ class Conversation:
 
     def chat(self, text: str) -> Any:
         self.messages.append(user_message(text))
-        answer = ask("You help.", self.sent()).content
+        answer = ask("You help.", self.request()).content
         self.messages.append({"role": "assistant", "content": answer})
         return answer
 
-    def sent(self) -> Messages:
+    def request(self) -> Messages:
         return self.messages
 
 
 class HeldBack(Conversation):
     """taOS#2512, agno#3849: each message of the user is held back until the next one."""
 
-    def sent(self) -> Messages:
-        asked, answers = self.messages[::2], self.messages[1::2]
-        pairs = [*zip(asked, answers, strict=False)]
+    def request(self) -> Messages:
+        questions, answers = self.messages[::2], self.messages[1::2]
+        pairs = [*zip(questions, answers, strict=False)]
         ordered = [each if self.is_mended else each[::-1] for each in pairs]
-        return [*(message for pair in ordered for message in pair), asked[-1]]
+        return [*(message for pair in ordered for message in pair), questions[-1]]
 
 
 class Oldest(Conversation):
     """securo#967, hermes-lcm#512: a limit leaves the oldest messages, and not the newest ones."""
 
-    def sent(self) -> Messages:
+    def request(self) -> Messages:
         return self.messages[-4:] if self.is_mended else self.messages[:4]
 
 
 class Unsummed(Conversation):
     """odysseus#2160, smart-second-brain#435: a summary fails, and what it was made of is gone."""
 
-    def sent(self) -> Messages:
+    def request(self) -> Messages:
         older, recent = self.messages[:-2], self.messages[-2:]
         if len(older) < 3:
             return self.messages
@@ -60,10 +60,10 @@ class Unsummed(Conversation):
         return [user_message(f"So far: {text}"), *recent]
 
 
-class Kept(Conversation):
+class Leftover(Conversation):
     """pi#1585, letta#2601: what one summary left in the history is in no later one."""
 
-    def sent(self) -> Messages:
+    def request(self) -> Messages:
         if len(self.messages) - self.start > 4:
             first = self.start if self.is_mended else self.summed_to
             lines = "\n".join(str(each["content"]) for each in self.messages[first:-2])
@@ -78,14 +78,14 @@ class Copied(Conversation):
 
     def chat(self, text: str) -> Any:
         self.messages.append(user_message(text))
-        sent = [*self.messages]
-        if len(sent) > 4:
-            summary = ask("You sum up.", [user_message(json.dumps(sent[:-1]))]).content
-            sent = [user_message(f"So far: {summary}"), sent[-1]]
-            self.messages = sent if self.is_mended else sent[1:]
-        while (a := ask("You help.", sent, tool("find", "what"))).tool_calls:
+        request = [*self.messages]
+        if len(request) > 4:
+            summary = ask("You sum up.", [user_message(json.dumps(request[:-1]))]).content
+            request = [user_message(f"So far: {summary}"), request[-1]]
+            self.messages = request if self.is_mended else request[1:]
+        while (a := ask("You help.", request, tool("find", "what"))).tool_calls:
             self.messages += [call_of(a), *(result_of(call, "120 euros") for call in a.tool_calls)]
-            sent = self.messages
+            request = self.messages
         self.messages.append({"role": "assistant", "content": a.content})
         return a.content
 
@@ -122,6 +122,6 @@ class Prompted(Conversation):
         return reply.choices[0].message.content
 
 
-CASES = HeldBack, Oldest, Unsummed, Kept, Copied, Answered, Prompted
+CASES = HeldBack, Oldest, Unsummed, Leftover, Copied, Answered, Prompted
 for case in CASES:
     globals()[f"Mended{case.__name__}"] = type("Mended", (case,), {"is_mended": True})

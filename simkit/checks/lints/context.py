@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
@@ -79,8 +79,8 @@ def instructions_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     Code has put the instructions before messages that hold them already. Seen in OpenManus#1272
     and inspect_swe#64.
     """
-    made = [part.message for part in event.parts if type(part) is e.Made]
-    text = "\n".join(message.content for message in made if message.role == "system")
+    messages = [part.message for part in event.parts if type(part) is e.Made]
+    text = "\n".join(message.content for message in messages if message.role == "system")
     line = text.lstrip().partition("\n")[0]
     again = text.find(line, text.find(line) + 1) if len(line) >= LINE_MIN else -1
     block = text[: max(again, 0)].strip()
@@ -126,10 +126,7 @@ def _wrong_in(blocks: Sequence[tuple[str | None, str]], agent: str, declared: st
 
 
 def _instructions_in(parts: Sequence[e.Part]) -> list[tuple[str | None, str]]:
-    """Return agent and text of every instructions block.
-
-    Of made messages without a section, only instructions and summaries carry an agent's name.
-    """
+    """Return agent and text of every instructions block."""
     blocks: list[tuple[str | None, str]] = []
     for part in parts:
         if type(part) is not e.Made:
@@ -140,11 +137,15 @@ def _instructions_in(parts: Sequence[e.Part]) -> list[tuple[str | None, str]]:
             if not named and message.agent is not None and not message.id:
                 named = [message.content]
             blocks += [(message.agent, text) for text in named if text]
-        elif message.content:
-            is_named = message.agent is not None and not message.id and part.section != "summary"
-            if part.section == "instructions" or is_named:
-                blocks.append((message.agent, message.content))
+        elif message.content and (part.section == "instructions" or _is_spoken_for(part)):
+            blocks.append((message.agent, message.content))
     return blocks
+
+
+def _is_spoken_for(part: e.Made) -> bool:
+    """Return whether a made message carries an agent's name: instructions and summaries do."""
+    message = part.message
+    return message.agent is not None and not message.id and part.section != "summary"
 
 
 def _excerpt(text: str) -> str:
@@ -394,20 +395,27 @@ def filtered_comes_back(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     ):
         return  # Before a filter has dropped anything, nothing can come back.
     call = facts.view.calls[event.call]
-    dropped = facts.notes_of(_Filtered).setdefault((event.session, event.agent), {})
-    cuts = [each for each in call.context.dropped() if each.by != "window"]
-    now = {each.message.number: (each.by, event.turn) for each in cuts}
-    at_work = {each.by for each in cuts}
-    back: dict[tuple[str, int], list[str]] = {}
-    for message in call.context.messages:
-        number = message.number
-        if number in dropped and number not in now and dropped[number][0] not in at_work:
-            back.setdefault(dropped.pop(number), []).append(message.id)  # It is reported once.
-    dropped |= now | dropped
-    for (by, turn), ids in back.items():
+    cuts = facts.notes_of(_Filtered).setdefault((event.session, event.agent), {})
+    for (by, turn), ids in _back_in(call, cuts).items():
         problem = (
             f"agent {event.agent!r} is sent {'a message' if len(ids) == 1 else 'messages'} in turn "
             f"{event.turn} that filter `{by}` took out of its context in turn {turn}: "
             f"{first_of(ids)}"
         )
         yield Hit.at("CTX-17", call, problem, filter=by, ids=[*ids])
+
+
+def _back_in(
+    call: CallView, cuts: dict[int, tuple[str, int]]
+) -> Mapping[tuple[str, int], list[str]]:
+    """Note what filters drop from a context; return what comes back, each message once."""
+    new_cuts = [each for each in call.context.dropped() if each.by != "window"]
+    now = {each.message.number: (each.by, call.turn) for each in new_cuts}
+    filters = {each.by for each in new_cuts}
+    back: dict[tuple[str, int], list[str]] = {}
+    for message in call.context.messages:
+        number = message.number
+        if number in cuts and number not in now and cuts[number][0] not in filters:
+            back.setdefault(cuts.pop(number), []).append(message.id)
+    cuts |= now | cuts
+    return back

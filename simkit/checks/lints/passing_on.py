@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import SHOWN_MAX, Facts, TurnNotes, first_of, lint, texts_of
-from simkit.checks.lints.turns import sent_or_dropped, texts_brought, texts_sent
+from simkit.checks.lints.facts import SHOWN_MAX, Facts, TurnNotes, lint, texts_of
+from simkit.checks.lints.turns import sent_or_dropped, texts_brought
 from simkit.core.messages import JsonValue, Message, as_json
 from simkit.core.text import short
 from simkit.language.paths import leaves
@@ -206,99 +206,6 @@ def control_forgotten(event: e.AgentStarted, facts: Facts) -> Iterable[Hit]:
         f"and channel `{channel}` of the inner graph, which says so, is not kept between turns"
     )
     yield Hit.at("FLW-12", event, problem, channel=channel, expected=agent, earlier_turn=turn)
-
-
-class _Answer(NamedTuple):
-    """The answer of an agent that code asked while a tool ran."""
-
-    agent: str
-    text: str
-
-
-class _Answers(TurnNotes):
-    """The answers of agents to the calls of one message."""
-
-    def __init__(self) -> None:
-        self.siblings: tuple[Message, ...] = ()
-        """The turn's messages with several calls."""
-        self.results: dict[str, str] = {}
-        """Call to the text of its result."""
-        self.by_run: dict[str, _Answer] = {}
-        """Run to its answer."""
-
-    def __bool__(self) -> bool:
-        return bool(self.siblings)
-
-
-@lint("CTX-18", e.MessageAdded, when="is_tool_message")
-def _note_siblings(event: e.MessageAdded, facts: Facts) -> None:
-    message, answers = event.message, facts.notes_of(_Answers)
-    if len(message.calls) > 1:
-        answers.siblings += (message,)
-    elif message.call_id and answers:
-        answers.results[message.call_id] = message.content.strip()
-
-
-@lint("CTX-18", e.AgentFinished, when=_Answers)
-def _note_answer(event: e.AgentFinished, facts: Facts) -> None:
-    if isinstance(event.output, str) and event.output.strip():
-        answers = facts.notes_of(_Answers)
-        answers.by_run[event.run] = _Answer(event.agent, event.output.strip())
-
-
-@lint("CTX-18", e.ContextBuilt, when=_Answers)
-def answers_swapped(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
-    """Find answers of agents that were asked side by side, and are under each other's calls.
-
-    A run belongs to the call of which it was sent an argument that no other call of the message
-    has. Found are results that are exactly the answer to another of these calls. Seen in
-    claude-code#89849.
-    """
-    answers, view = facts.notes_of(_Answers), facts.view
-    for message in answers.siblings:
-        if not all(call.id in answers.results for call in message.calls):
-            continue
-        answers.siblings = tuple(each for each in answers.siblings if each is not message)
-        owners = _owners_of(message, answers, view)
-        texts = {answer.text: call for call, answer in owners.items()}
-        others = {call.id: texts.get(answers.results[call.id], call.id) for call in message.calls}
-        if len(texts) < len(others) or any(call == other for call, other in others.items()):
-            continue
-        listed = first_of(
-            [
-                f"{call.id} ({call.name}) has what {owners[others[call.id]].agent!r} answered to "
-                f"{others[call.id]}"
-                for call in message.calls
-            ]
-        )
-        problem = (
-            f"agent {event.agent!r} is sent in turn {event.turn} answers of agents under each "
-            f"other's calls: {listed}"
-        )
-        call = view.calls[event.call]
-        yield Hit.at("CTX-18", call, problem, is_warning=True, calls=[*others])
-
-
-def _owners_of(message: Message, answers: _Answers, view: View) -> dict[str, _Answer]:
-    """Return calls to the answers of the runs that were sent an argument of theirs alone."""
-    tasks = {call.id: _texts_in(call.args) for call in message.calls}
-    owners: dict[str, _Answer] = {}
-    for run, answer in answers.by_run.items():
-        sent = "\n".join(text for call in view.runs[run].calls[:1] for text in texts_sent(call))
-        own_calls = []
-        for call, texts in tasks.items():
-            others = "\n".join(text for other in tasks if other != call for text in tasks[other])
-            if any(text in sent and text not in others for text in texts):
-                own_calls.append(call)
-        if len(own_calls) == 1:
-            if own_calls[0] in owners:
-                return {}
-            owners[own_calls[0]] = answer
-    return owners
-
-
-def _texts_in(args: JsonValue) -> list[str]:
-    return [leaf for leaf in leaves(args) if isinstance(leaf, str) and leaf.strip()]
 
 
 class _Unread(dict[str, CallView], TurnNotes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from simkit.checks.findings import Hit
@@ -34,8 +34,6 @@ class _Past:
         """Session and agent to the turn in which nothing of the past was there, and what it was."""
         self.last: dict[tuple[str, str], Relation] = {}
         """Session and agent to the relation of its first call in its last turn."""
-        self.reordered: set[tuple[str, str]] = set()
-        """Session and agent where messages are out of order."""
         self.instructions: dict[tuple[str, str], int] = {}
         """Session and agent to the last turn in which it was sent instructions."""
 
@@ -88,51 +86,46 @@ def past_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     call, key = view.calls[event.call], (event.session, event.agent)
     relation, before = past.relation, past.last.get(key)
     if relation is None:
-        if before is not None and not before.is_declared:
-            yield from _lost_later(call, before)
+        yield from _lost_later(call, before) if before is not None else ()
         return
     past.last[key] = relation
-    if key not in past.reordered and (problem := _out_of_order(call, view)):
-        past.reordered.add(key)
-        yield Hit.at("CTX-21", call, problem)
     if key in past.losses and relation.kind != "restarted":
         yield from _come_back(call, *past.losses.pop(key))
     if relation.kind == "restarted" and key not in past.losses:
         past.losses[key] = event.turn, frozenset(each.number for each in relation.missing)
-    if relation.is_declared:
-        return
     yield from _not_summed_up(call, relation, view)
-    if relation.kind != "filtered" or not _is_sent_on(relation, view):
+    if relation.kind != "filtered" or relation.is_declared or not _is_sent_on(relation, view):
         return
-    if _has_failed(view.turns[relation.turn - 1]):
-        return
-    is_first = before is None or before.kind == "continued"
-    if is_first and (problem := _with_a_hole(relation, event)):
-        ids = [message.id for message in relation.missing]
-        yield Hit.at("CTX-21", call, problem, earlier_turn=relation.turn, ids=ids)
+    has_failed = _has_failed(view.turns[relation.turn - 1])
+    if (before is None or before.kind == "continued") and not has_failed:
+        yield from _with_a_hole(relation, call)
 
 
-def _out_of_order(call: CallView, view: View) -> str:
-    """Return that a message of an earlier turn is behind one that was said after it; "" if not.
+@lint("CTX-21", e.ContextBuilt, when="is_code")
+def past_reordered(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+    """Find a message of an earlier turn behind one that was said after it.
 
     Compared are the user's messages and agents' answers; words that are there twice, or that the
     user has said several times, may stand anywhere. Seen in agno#3849 and taOS#2512.
     """
-    said = Counter(turn.message.content for turn in view.turns if turn.message is not None)
-    shown = Counter(message.number for message in call.context.messages)
+    view, call = facts.view, facts.view.calls[event.call]
+    if facts.notes_of(_Past).relation is None:
+        return
+    times = Counter(turn.message.content for turn in view.turns if turn.message is not None)
+    numbers = Counter(message.number for message in call.context.messages)
     latest: Message | None = None
     for message in call.context.messages:
-        is_repeated = shown[message.number] > 1 or said[message.content] > 1
+        is_repeated = numbers[message.number] > 1 or times[message.content] > 1
         if is_repeated or not _is_said(message, view):
             continue
         if latest is None or message.number > latest.number:
             latest = message
-        elif message.turn < call.turn:
-            return (
+        elif message.turn < call.turn and facts.is_new("CTX-21", event.session, event.agent):
+            problem = (
                 f"agent {call.agent!r} is sent {message.id}, of turn {message.turn}, behind "
                 f"{latest.id}, which was said after it: {short(message.content, SHOWN_MAX)!r}"
             )
-    return ""
+            yield Hit.at("CTX-21", call, problem)
 
 
 def _is_said(message: Message, view: View) -> bool:
@@ -151,17 +144,13 @@ def _not_summed_up(call: CallView, relation: Relation, view: View) -> Iterable[H
     """
     turn = view.turns[-1]
     texts = [each for each in relation.missing if each.content and _is_said(each, view)]
-    for agent, calls in turn.calls_by_agent.items() if texts else ():
+    for agent, calls in turn.calls_by_agent.items() if not relation.is_declared else ():
         summary = calls[-1]
         if agent == call.agent or turn.message in summary.context.messages:
             continue
-        sent = "\n".join(texts_sent(summary))
-        covered = [each for each in texts if Sought(each.content).is_in(sent)]
-        has_failed, reply = summary.error is not None, summary.reply
-        sought = Sought(reply.content if reply is not None else "")
-        is_new = any(sought.is_in(each.content) for each in relation.new)
-        lost = covered if has_failed else [each for each in texts if each not in covered and is_new]
-        if lost and len(covered) >= max(2, len(texts) / 2):
+        lost = _lost_in(summary, texts, relation)
+        if lost:
+            has_failed = summary.error is not None
             ids = [each.id for each in lost]
             problem = (
                 f"agent {call.agent!r} is no more sent in turn {call.turn} what it was before: "
@@ -169,6 +158,18 @@ def _not_summed_up(call: CallView, relation: Relation, view: View) -> Iterable[H
                 f"{'call has failed' if has_failed else 'request did not hold it'}"
             )
             yield Hit.at("CTX-21", call, problem, ids=[*ids])
+
+
+def _lost_in(summary: CallView, texts: Sequence[Message], relation: Relation) -> Sequence[Message]:
+    """Return the messages that a summary should hold; none if it is no summary of them."""
+    request = "\n".join(texts_sent(summary))
+    rest = [each for each in texts if not Sought(each.content).is_in(request)]
+    if len(texts) - len(rest) < max(2, len(texts) / 2):
+        return ()
+    if summary.error is not None:
+        return [each for each in texts if each not in rest]
+    sought = Sought(summary.reply.content if summary.reply is not None else "")
+    return rest if any(sought.is_in(each.content) for each in relation.new) else ()
 
 
 def _lost_later(call: CallView, relation: Relation) -> Iterable[Hit]:
@@ -179,7 +180,8 @@ def _lost_later(call: CallView, relation: Relation) -> Iterable[Hit]:
     numbers = {each.number for each in call.context.messages}
     summary = [each for each in relation.new if each.role == "user" and each.turn == call.turn]
     lost = {each.number for each in (*summary, *relation.missing)}
-    if relation.kind == "summarised" and summary and numbers.isdisjoint(lost):
+    is_summary = relation.kind == "summarised" and not relation.is_declared
+    if is_summary and summary and numbers.isdisjoint(lost):
         problem = (
             f"agent {call.agent!r} is sent {summary[0].id} in the place of earlier turns, and in "
             f"its next call in turn {call.turn} neither that nor them"
@@ -266,18 +268,19 @@ def answer_imitated(event: e.AgentFinished, facts: Facts) -> Iterable[Hit]:
     yield Hit.at("CTX-23", run.calls[0], problem, earlier_turn=earlier.turn)
 
 
-def _with_a_hole(relation: Relation, event: e.ContextBuilt) -> str:
-    """Return that a turn is missing, though an older one is there; "" if not."""
+def _with_a_hole(relation: Relation, call: CallView) -> Iterable[Hit]:
+    """Report that a turn is missing, though an older one is there."""
     lost = {each.turn for each in relation.missing} - {each.turn for each in relation.rest}
     # A task may repeat earlier words, which then have the same number.
     turns_there = [each.turn for each in relation.rest if each.role != "user"]
     turns = sorted(turn for turn in lost if any(number < turn for number in turns_there))
-    if not turns:
-        return ""
-    return (
-        f"agent {event.agent!r} is sent in turn {event.turn} nothing of turn "
-        f"{' and '.join(map(str, turns))}, and turn {min(turns_there)} before it is there"
-    )
+    if turns:
+        problem = (
+            f"agent {call.agent!r} is sent in turn {call.turn} nothing of turn "
+            f"{' and '.join(map(str, turns))}, and turn {min(turns_there)} before it is there"
+        )
+        ids = [message.id for message in relation.missing]
+        yield Hit.at("CTX-21", call, problem, earlier_turn=relation.turn, ids=ids)
 
 
 class _Authors(dict[tuple[str, str], tuple[str, int]]):

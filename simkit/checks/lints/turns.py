@@ -23,7 +23,7 @@ WORD_MIN: Final = 4
 """The length from which a word says what a message is about."""
 
 
-class _SentOn(set[str]):
+class _Sessions(set[str]):
     """The sessions of which a turn has sent the user's message to an agent."""
 
 
@@ -37,36 +37,48 @@ def request_unsent(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     one in which an agent was, is found as well: an agent is asked what it was asked before. A
     single word may be an answer that code reads. Seen in ag2#1618, securo#967 and hermes-lcm#512.
     """
-    view, sessions = facts.view, facts.notes_of(_SentOn)
+    view, sessions = facts.view, facts.notes_of(_Sessions)
     turn = view.turns[-1]
     if turn.message is None or not turn.calls:
-        return
-    first, last, text = turn.calls[0], turn.calls[-1], turn.message.content
-    sent = next((call for call in turn.calls if _has_request(call, view)), None)
-    if sent is not None:
+        return ()
+    call = next((call for call in turn.calls if _has_request(call, view)), None)
+    if call is not None:
         sessions.add(event.session)
-    if sent is first or event.session not in sessions:
+        return () if call is turn.calls[0] else _first_unsent(call, turn, view)
+    is_over = facts.is_code and not (event.error or event.waits_for or turn.resumes)
+    return _all_unsent(turn, turn.message) if is_over and event.session in sessions else ()
+
+
+def _first_unsent(call: CallView, turn: TurnView, view: View) -> Iterable[Hit]:
+    """Report that the first call is sent nothing of the user's message, and another one is."""
+    first, message = turn.calls[0], turn.message
+    if message is None or call.agent == first.agent or turn.runs[0].id != first.run:
+        return  # An agent may ask another one first.
+    words = _words_of(" ".join(texts_of(message)))
+    is_begun = any(other.session == turn.session for other in view.turns[:-1])
+    if is_begun and not _has_instructions_alone(first):
         return
-    words, excerpt = _words_of(" ".join(texts_of(turn.message))), short(text, SHOWN_MAX)
-    if sent is not None and sent.agent != first.agent:
-        is_first = bool(turn.runs) and turn.runs[0].id == first.run  # Not one that it asks first.
-        is_begun = any(other.session == turn.session for other in view.turns[:-1])
-        is_new = is_first and (not is_begun or _has_instructions_alone(first))
-        # "go" stands in "good".
-        if is_new and words.isdisjoint(_words_sent(first)) and words & _words_sent(sent):
-            problem = (
-                f"agent {first.agent!r}, the first that turn {event.turn} asks, is sent nothing of "
-                f"the user's message {excerpt!r}, and {sent.agent!r} after it is"
-            )
-            yield Hit.at("CTX-19", first, problem, sent_to=sent.agent)
-    elif sent is None and facts.is_code and " " in text and not (event.error or event.waits_for):
-        is_said = any(text in each for call in turn.calls for each in texts_sent(call))
-        if not (is_said or turn.resumes) and words.isdisjoint(_words_sent(last, turn.number)):
-            problem = (
-                f"no agent is sent the user's message in turn {turn.number}, {excerpt!r}, or "
-                "anything of it; in an earlier turn one was"
-            )
-            yield Hit.at("CTX-19", last, problem)
+    # "go" stands in "good".
+    if words.isdisjoint(_words_sent(first)) and words & _words_sent(call):
+        problem = (
+            f"agent {first.agent!r}, the first that turn {turn.number} asks, is sent nothing of "
+            f"the user's message {short(message.content, SHOWN_MAX)!r}, and {call.agent!r} after "
+            "it is"
+        )
+        yield Hit.at("CTX-19", first, problem, sent_to=call.agent)
+
+
+def _all_unsent(turn: TurnView, message: Message) -> Iterable[Hit]:
+    """Report that no call of a turn is sent anything of the user's message."""
+    text, last = message.content, turn.calls[-1]
+    is_there = any(text in each for call in turn.calls for each in texts_sent(call))
+    words = _words_of(" ".join(texts_of(message)))
+    if " " in text and not is_there and words.isdisjoint(_words_sent(last, turn.number)):
+        problem = (
+            f"no agent is sent the user's message in turn {turn.number}, "
+            f"{short(text, SHOWN_MAX)!r}, or anything of it; in an earlier turn one was"
+        )
+        yield Hit.at("CTX-19", last, problem)
 
 
 def _words_sent(call: CallView, turn: int = 0) -> set[str]:
@@ -278,5 +290,5 @@ def stale_answer(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
 def _has_said(turn: TurnView, answer: str) -> bool:
     """Return whether a model said a text in a turn, as an answer or as an argument."""
     replies = (call.reply for call in turn.calls if call.reply is not None)
-    said = (text for reply in replies for text in texts_of(reply))
-    return any(answer in text or as_text([answer])[1:-1] in text for text in said)
+    texts = (text for reply in replies for text in texts_of(reply))
+    return any(answer in text or as_text([answer])[1:-1] in text for text in texts)
