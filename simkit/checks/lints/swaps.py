@@ -91,13 +91,18 @@ def _rings_of(
     others = {call: [other for other in ids if is_under(call, other)] for call in ids}
     nexts = {call: other[0] for call, other in others.items() if len(other) == 1}
     while nexts:
-        ring = [next(iter(nexts))]
-        while nexts.get(ring[-1], ring[0]) not in ring:
-            ring.append(nexts[ring[-1]])
+        ring = _ring_from(next(iter(nexts)), nexts)
         is_ring = len(ring) > 1 and nexts.get(ring[-1]) == ring[0]
         if is_ring and _are_certain(ring, message, results, view):
             yield {call: nexts[call] for call in ids if call in ring}
-        nexts = {call: other for call, other in nexts.items() if call not in ring}
+        nexts = {call: nexts[call] for call in nexts.keys() - {*ring}}
+
+
+def _ring_from(first: str, nexts: Mapping[str, str]) -> list[str]:
+    ring = [first]
+    while nexts.get(ring[-1], first) not in ring:
+        ring.append(nexts[ring[-1]])
+    return ring
 
 
 def _comparison(
@@ -182,10 +187,10 @@ def _are_certain(ring: Sequence[str], message: Message, results: _Results, view:
 
 def _is_certain(call: ToolCall, view: View) -> bool:
     requests = [each for message in view.messages.values() for each in message.calls]
-    others = [each for each in requests if each.name == call.name and each.id != call.id]
+    same_tool = {each.id: each.args for each in requests if each.name == call.name}
     tools = [each for turn in view.turns for each in turn.tools if each.tool == call.name]
-    arrived = [each for each in tools if each.call_id == call.id]
-    if len(arrived) != 1 or {each.call_id for each in tools} - {call.id, *(o.id for o in others)}:
+    own = [each.args for each in tools if each.call_id == call.id]
+    if len(own) != 1 or any(each.call_id not in same_tool for each in tools):
         return False  # Code calls the tool on its own, too.
-    is_alone = not any(is_same(each.args, call.args) for each in others)
-    return not others or (is_alone and arrived[0].args == call.args)
+    is_alone = sum(is_same(args, call.args) for args in same_tool.values()) == 1
+    return len(same_tool) == 1 or (is_alone and own[0] == call.args)
