@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -95,7 +96,7 @@ def _rings_of(
         is_ring = len(ring) > 1 and nexts.get(ring[-1]) == ring[0]
         if is_ring and _are_certain(ring, message, results, view):
             yield {call: nexts[call] for call in ids if call in ring}
-        nexts = {call: nexts[call] for call in nexts.keys() - {*ring}}
+        nexts = {call: other for call, other in nexts.items() if call not in ring}
 
 
 def _ring_from(first: str, nexts: Mapping[str, str]) -> list[str]:
@@ -186,9 +187,10 @@ def _are_certain(ring: Sequence[str], message: Message, results: _Results, view:
 
 
 def _is_certain(call: ToolCall, view: View) -> bool:
-    requests = [each for message in view.messages.values() for each in message.calls]
-    same_tool = {each.id: each.args for each in requests if each.name == call.name}
-    tools = [each for turn in view.turns for each in turn.tools if each.tool == call.name]
+    calls = chain.from_iterable(message.calls for message in view.messages.values())
+    same_tool = {each.id: each.args for each in calls if each.name == call.name}
+    results = chain.from_iterable(turn.tools for turn in view.turns)
+    tools = [each for each in results if each.tool == call.name]
     own = [each.args for each in tools if each.call_id == call.id]
     if len(own) != 1 or any(each.call_id not in same_tool for each in tools):
         return False  # Code calls the tool on its own, too.
