@@ -5,7 +5,9 @@ A result is what the judgement of a run comes to, or why a scenario did not run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -131,19 +133,12 @@ def outcome_words(summary: Summary) -> list[str]:
 
 def skips(results: Iterable[Result]) -> list[tuple[str, int]]:
     """Return each reason for skipping, and the number of scenarios."""
-    times: dict[str, int] = {}
-    for result in results:
-        if result.outcome == "skipped":
-            times[result.reason] = times.get(result.reason, 0) + 1
-    return sorted(times.items())
+    return sorted(Counter(r.reason for r in results if r.outcome == "skipped").items())
 
 
 def lints_off(results: Sequence[Result]) -> list[tuple[str, str, int]]:
     """Return each lint that was turned off, with the reason and the number of scenarios."""
-    times: dict[tuple[str, str], int] = {}
-    for result in results:
-        for pair in result.lints_off:
-            times[pair] = times.get(pair, 0) + 1
+    times = Counter(chain.from_iterable(result.lints_off for result in results))
     return [(lint, reason, count) for (lint, reason), count in sorted(times.items())]
 
 

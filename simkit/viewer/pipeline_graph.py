@@ -55,12 +55,10 @@ def _sum(name: str, graphs: Sequence[Graph]) -> Graph:
     edges: dict[_Key, Edge] = {}
     for graph in graphs:
         for node in graph.nodes:
-            old = nodes.get(node.name)
-            nodes[node.name] = node if old is None else _node_sum(old, node)
+            nodes[node.name] = _node_sum(nodes.get(node.name) or Node(node.name), node)
         for edge in graph.edges:
             key = (edge.source, edge.target, edge.label)
-            old_edge = edges.get(key)
-            edges[key] = edge if old_edge is None else _edge_sum(old_edge, edge)
+            edges[key] = _edge_sum(edges.get(key) or Edge(*key), edge)
     runs = sum(graph.runs for graph in graphs)
     flow = max(graph.flow for graph in graphs)
     return Graph(name, flow, tuple(nodes.values()), tuple(edges.values()), runs)
