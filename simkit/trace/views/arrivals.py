@@ -181,20 +181,18 @@ class Arrivals:
         """Return what a handoff sends: the message that asks for it, or the one after, is new."""
         event, messages = handoff.event, self._view.messages
         newest = handoff.messages_before
-        requests = (
-            number
-            for number in range(newest, max(0, newest - 20), -1)
-            if number in messages
-            and any(
-                call.id == event.call_id if event.call_id else call.target == event.to_agent
-                for call in messages[number].calls
-            )
-        )
+
+        def asks(number: int) -> bool:
+            calls = messages[number].calls if number in messages else ()
+            key = event.call_id or event.to_agent
+            return any((call.id if event.call_id else call.target) == key for call in calls)
+
+        first = next(filter(asks, range(newest, max(0, newest - 20), -1)), newest + 1)
         return Payload(
             handoff.payload,
             handoff.turn,
             handoff.calls_before,
-            next(requests, newest + 1),
+            first,
             (event.to_agent, event.from_agent),
             event.is_taken,
         )
