@@ -9,6 +9,7 @@ from collections import Counter
 from contextlib import ExitStack, nullcontext
 from typing import Any, Final
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import msgspec
 
@@ -56,6 +57,7 @@ from simkit.capture.http import processes
 from simkit.capture.http.guards import Guard
 from simkit.capture.http.installing import Keeper
 from simkit.capture.http.interception import intercepting
+from simkit.capture.http.polls import Looks
 from simkit.capture.http.refusals import begin_refusals, note_refusal, taken_refusals
 from simkit.capture.http.request_router import (
     AllowedHosts,
@@ -153,6 +155,7 @@ class CodeDriver:
         enter(pools.carrying_contexts)
         enter(pools.hearing_loops)
         enter(processes.watching_processes)
+        self._looks = Looks(WeakSet())
         self._children = None if keeps_keys else processes.Children(self._child_asked)
         if self._children is not None:
             self._stack.callback(self._children.close)
@@ -363,6 +366,7 @@ class CodeDriver:
                     set_timer=self._turns.set_timer,
                     trusts_libraries=True,
                     keeper=self._keeper,
+                    looks=self._looks,
                 ),
                 self._losses.heeding(),
                 pools.taking_turns(self._turns),

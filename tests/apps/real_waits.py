@@ -1,13 +1,19 @@
 """Waits for a process that takes as long as the user says: piece by piece, at most a minute."""
 
+import asyncio
 import multiprocessing
+import os
 import subprocess
 import sys
+import tempfile
 import time
+from os.path import exists
+from pathlib import Path
 
 
-def child(seconds):
-    return [sys.executable, "-c", f"import threading; threading.Event().wait({seconds})"]
+def child(seconds, and_then=""):
+    code = f"import threading; threading.Event().wait({seconds})\n{and_then}"
+    return [sys.executable, "-c", code]
 
 
 def looked_for(is_over):
@@ -42,7 +48,41 @@ def polled(seconds):
     looked_for(lambda: process.poll() is not None)
 
 
+def file_wait(is_there):
+    """Return a wait for a file that a process writes at its end."""
+
+    def wait(seconds):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "written")
+            process = subprocess.Popen(child(seconds, f"open({file!r}, 'w').close()"))
+            looked_for(lambda: is_there(file))
+            process.wait()
+
+    return wait
+
+
+def in_loop(start, is_over):
+    async def wait(seconds):
+        process = await start(*child(seconds))
+        until = time.monotonic() + 60
+        while not is_over(process):
+            assert time.monotonic() < until
+            await asyncio.sleep(0.01)
+
+    return lambda seconds: asyncio.run(wait(seconds))
+
+
+async def popen(*command):
+    return subprocess.Popen(command)
+
+
 WAYS = {
+    "exists": file_wait(exists),
+    "path": file_wait(lambda file: Path(file).exists()),
+    "poll_in_loop": in_loop(popen, lambda process: process.poll() is not None),
+    "returncode": in_loop(
+        asyncio.create_subprocess_exec, lambda process: process.returncode is not None
+    ),
     "wait": lambda seconds: subprocess.Popen(child(seconds)).wait(60),
     "communicate": communicated,
     "run": lambda seconds: subprocess.run(child(seconds), timeout=60, check=True),

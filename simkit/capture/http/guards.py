@@ -20,18 +20,22 @@ from __future__ import annotations
 import _thread
 import asyncio
 import contextvars
+import os
 import socket
 import subprocess
 import sys
 import threading
 import time
+from asyncio.base_subprocess import BaseSubprocessTransport
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from multiprocessing.process import BaseProcess
 from numbers import Real
-from types import FrameType
+from pathlib import Path
+from types import FrameType, FunctionType
 from typing import Any, Final
+from weakref import WeakSet
 
 from simkit.capture.http import compat, connections
 from simkit.capture.http.connections import ask_address, watcher
@@ -76,6 +80,7 @@ class Guard:
         slept_in_loop: SleptInLoop | None = None,
         set_timer: SetTimer | None = None,
         keeper: Keeper | None = None,
+        looks: Looks | None = None,
     ) -> None:
         """``allow_hosts`` lets connections to these hosts through.
 
@@ -85,13 +90,13 @@ class Guard:
         ``set_timer`` is called with every limit of time: timers of loops, waits of threads. With
         ``trusts_libraries`` only the user's own calls are reported, because client libraries start
         threads and processes, and wait before a retry. ``keeper`` keeps in place what the guard
-        replaces.
+        replaces. ``looks`` are those of the run at its processes.
         """
         self.report, self.home = report, home
         self.allowed, self.trusts = AllowedHosts(allow_hosts), trusts_libraries
         self.slept, self.slept_in_loop, self.keeper = slept, slept_in_loop, keeper
         self.set_timer = set_timer
-        self.looks = Looks()
+        self.looks = looks or Looks(WeakSet())
         self.reported: set[tuple[str, str]] = set()
         self.uses = 0
         """The number of current entries; code that outlives them is not reported."""
@@ -270,30 +275,47 @@ def _caused(effect: str) -> Guard | None:
 
 def _sleep(seconds: float) -> None:
     guard, is_duration = active_guard(), isinstance(seconds, Real) and seconds >= 0
-    if guard is None or not is_duration or guard.looks.explain(seconds, sys._getframe(1)):
+    if guard is None or not is_duration:
         _sleeping.original(seconds)  # It raises its usual error.
         return
+    if guard.looks.explain(seconds, sys._getframe(1)):
+        _sleeping.original(seconds)
+        seconds = 0.0
     if seconds:  # A sleep of no time has no effect, but gives way to other threads.
         guard.caused("sleep")
     if guard.slept is not None:
         guard.slept(seconds)
 
 
-def _look(before: Replacement) -> Replacement:
-    def look(self: Any) -> Any:
-        answer, guard = before(self), active_guard()
-        if guard is not None:
-            guard.looks.add(self, answer)
-        return answer
+def look(name: str, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    """Answer as one of the functions that say whether a process runs, or a file is there."""
+    guard, (looking, not_yet) = active_guard(), _LOOKS[name]
+    running = guard.looks.running() if guard is not None else None  # It may end meanwhile.
+    answer = looking.original(*arguments, **options)
+    if guard is not None and answer is not_yet:
+        guard.looks.process = running
+    return answer
 
-    return look
+
+def _look(*arguments: Any, **options: Any) -> Any:
+    # This runs as Python's own code, with its globals; its name says in whose place.
+    import sys
+
+    from simkit.capture.http.guards import look
+
+    return look(sys._getframe().f_code.co_name, arguments, options)
 
 
 def sleep_in_loop(delay: float, result: Any) -> Any:
     """Return the awaitable that replaces `asyncio.sleep`."""
-    guard = _caused("sleep") if delay > 0 else None
+    guard = active_guard() if delay > 0 else None
     if guard is None:
         return _sleeping_in_loop.original(delay, result)
+    if guard.looks.explain(delay, sys._getframe(1)):
+        _sleeping.original(delay)  # No virtual time may pass meanwhile, which another task awaits.
+        delay = 0.0
+    else:
+        guard.caused("sleep")
     if guard.slept_in_loop is not None:
         return _slept(guard.slept_in_loop, delay, result)
     if guard.slept is not None:
@@ -411,8 +433,6 @@ def serves_many(thread: threading.Thread) -> bool:
 
 
 _REPLACED: Final[tuple[Row, ...]] = (
-    (subprocess.Popen, "poll", _look),
-    (BaseProcess, "is_alive", _look),
     (threading.Thread, "start", _start),
     (threading.Thread, "join", _join),
     (threading.Condition, "wait", _wait),
@@ -421,17 +441,36 @@ _REPLACED: Final[tuple[Row, ...]] = (
 )
 _sleeping: Final = Redirected(time, "sleep", 1, _sleep)
 _sleeping_in_loop: Final = Recoded(asyncio.tasks.sleep, _async_sleep)
+_NOT_YET: Final[dict[Any, object]] = {
+    subprocess.Popen.poll: None,
+    BaseProcess.is_alive: True,
+    BaseSubprocessTransport.get_returncode: None,
+    **dict.fromkeys((os.path.exists, os.path.isfile, Path.exists, Path.is_file), False),
+}
+_LOOKS: Final[dict[str, tuple[Recoded, object]]] = {
+    (name := function.__module__ + function.__qualname__): (
+        Recoded(function, FunctionType(_look.__code__.replace(co_name=name), {})),
+        answer,
+    )
+    for function, answer in _NOT_YET.items()
+    if isinstance(function, FunctionType)  # On Windows some are written in C.
+}
+_redirections: Final[list[Any]] = [
+    _sleeping,
+    _sleeping_in_loop,
+    *(row[0] for row in _LOOKS.values()),
+]
 
 
 def _begin() -> None:
     add_hook()
-    _sleeping.begin()
-    _sleeping_in_loop.begin()
+    for redirection in _redirections:
+        redirection.begin()
 
 
 def _end() -> None:
-    _sleeping_in_loop.end()
-    _sleeping.end()
+    for redirection in _redirections:
+        redirection.end()
 
 
 _INSTALLATIONS: Final = (Installation(lambda: _REPLACED, _begin, _end), connections.installation)

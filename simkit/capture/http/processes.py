@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextvars
 import gc
+import inspect
 import multiprocessing.util
 import os
 import signal
@@ -139,23 +140,19 @@ def children_of_run(children: Children | None) -> Inside[Children]:
     return Inside(_children, children)
 
 
-_ENV: Final = 10
-"""The index of ``env`` among the arguments of `subprocess.Popen`."""
+_PARAMETERS: Final = tuple(inspect.signature(subprocess.Popen).parameters)
 
 
 def _popen(before: Replacement) -> Replacement:
     def __init__(self: subprocess.Popen[Any], *args: Any, **kwargs: Any) -> None:
         children = _children.get()
         if children is not None and active_guard() is not None:
-            by_place = len(args) > _ENV
-            variables = args[_ENV] if by_place else kwargs.get("env")
-            environment = children.environment(os.environ if variables is None else variables)
-            if by_place:
-                args = (*args[:_ENV], environment, *args[_ENV + 1 :])
-            else:
-                kwargs["env"] = environment
+            kwargs, args = {**dict(zip(_PARAMETERS, args, strict=False)), **kwargs}, ()
+            variables = kwargs.get("env")
+            kwargs["env"] = children.environment(os.environ if variables is None else variables)
             children.started(self)
         before(self, *args, **kwargs)
+        _started(self)
 
     return __init__
 
@@ -175,8 +172,15 @@ def _start(before: Replacement) -> Replacement:
     def start(self: BaseProcess) -> None:
         note_effect("process", sys._getframe(1))
         before(self)
+        _started(self)
 
     return start
+
+
+def _started(process: Any) -> None:
+    guard = active_guard()
+    if guard is not None:
+        guard.looks.started.add(process)
 
 
 class _InContext:
@@ -206,10 +210,11 @@ class _InContext:
 
 
 class _Search:
-    """Given to `atexit.unregister`, it finds what code of runs has registered."""
+    """A search for what code of runs has registered: `atexit.unregister` compares it with all."""
 
     def __init__(self) -> None:
         self.functions: list[_InContext] = []
+        atexit.unregister(self)
 
     def __call__(self) -> None:
         """Do nothing: `atexit` knows functions only."""
@@ -247,25 +252,17 @@ def _carried(function: Any) -> Any:
     return _InContext(function, function) if is_left else function
 
 
-def _signal(before: Replacement) -> Replacement:
-    def handle(number: int, handler: Any) -> Any:
-        return before(number, _carried(handler))
+def _carrying(place: int) -> Callable[[Replacement], Replacement]:
+    """Return what replaces a function that is given a function at a place."""
 
-    return handle
+    def replacing(before: Replacement) -> Replacement:
+        def given(*args: Any, **kwargs: Any) -> Any:
+            carried = map(_carried, args[place : place + 1])
+            return before(*args[:place], *carried, *args[place + 1 :], **kwargs)
 
+        return given
 
-def _end_threads(before: Replacement) -> Replacement:
-    def _register_atexit(function: Any, *args: Any, **kwargs: Any) -> None:
-        before(_carried(function), *args, **kwargs)
-
-    return _register_atexit
-
-
-def _end_children(before: Replacement) -> Replacement:
-    def __init__(self: Any, watched: Any, callback: Any, *args: Any, **kwargs: Any) -> None:
-        before(self, watched, _carried(callback), *args, **kwargs)
-
-    return __init__
+    return replacing
 
 
 def leave_threads(busy: Collection[int]) -> Collection[int]:
@@ -305,29 +302,21 @@ def end_what_is_left() -> None:
                 compat.thread_exits.remove(function)
                 _call(function)
         _join_left()
-        while functions := _registered():
-            for function in functions:
+        while (search := _Search()).functions:
+            for function in reversed(search.functions):
                 atexit.unregister(function)
                 _call(function)
         for finalizer, info in reversed([*compat.finalizers.items()]):
             if isinstance(info.func, _InContext) and finalizer.atexit:
                 _call(finalizer)
-        for (priority, _), finalizer in reversed(sorted(compat.child_exits.items(), key=_priority)):
+        by_priority = sorted(
+            compat.child_exits.items(), key=lambda exit: (exit[0][0] or 0, exit[0][1])
+        )
+        for (priority, _), finalizer in reversed(by_priority):
             call = compat.call_of_child_exit(finalizer)
             if priority is not None and isinstance(call, _InContext):
                 _call(finalizer)
         _join_left()
-
-
-def _priority(entry: tuple[tuple[int | None, int], object]) -> tuple[int, int]:
-    (priority, number), _ = entry
-    return priority or 0, number
-
-
-def _registered() -> list[_InContext]:
-    search = _Search()
-    atexit.unregister(search)
-    return search.functions[::-1]
 
 
 def _join_left() -> None:
@@ -366,9 +355,9 @@ _REPLACED: Final[tuple[Row, ...]] = (
     (BaseProcess, "start", _start),
     (atexit, "register", _register),
     (weakref.finalize, "__init__", _finalize),
-    (signal, "signal", _signal),
-    (threading, "_register_atexit", _end_threads),  # CPython's own; concurrent.futures uses it.
-    (multiprocessing.util.Finalize, "__init__", _end_children),
+    (signal, "signal", _carrying(1)),
+    (threading, "_register_atexit", _carrying(0)),  # CPython's own; concurrent.futures uses it.
+    (multiprocessing.util.Finalize, "__init__", _carrying(2)),
 )
 watching_processes: Final = Installation(lambda: _REPLACED, started=add_hook)
 """A context manager that watches processes; several scenarios may enter it at once."""

@@ -89,6 +89,7 @@ class Recoded:
             function.__closure__,
         )
         """A copy of the function with its original code."""
+        self.original.__kwdefaults__ = function.__kwdefaults__
 
     def begin(self) -> None:
         """Run the replacement's code from now on."""

@@ -253,25 +253,15 @@ class ScaffoldedReplies:
     def __init__(self, manner: Manner, texts: Sequence[str] = ()) -> None:
         """``texts`` are said first, in this order."""
         self._manner, self._texts = manner, iter(texts)
-        self._has_words = False
-        self._has_handed_off = False
-        self._has_decided = False
-        self._has_filled = False
-        self._has_selected = False
+        self._choices: set[str] = set()
+        """The fields of the manner by which a choice was made."""
         self._count = 0
         self._schemas: Counter[str] = Counter()
         """How often each schema was filled."""
 
     def differs_in(self, manner: Manner) -> bool:
         """Return whether the replies would be others in another manner."""
-        mine = self._manner
-        return (
-            (manner.hands_off != mine.hands_off and self._has_handed_off)
-            or (manner.is_true != mine.is_true and self._has_decided)
-            or (manner.has_items != mine.has_items and self._has_filled)
-            or (manner.is_first != mine.is_first and self._has_selected)
-            or (manner.says_word != mine.says_word and self._has_words)
-        )
+        return any(getattr(manner, name) != getattr(self._manner, name) for name in self._choices)
 
     def answer(self, call: ModelCall, recorder: TraceRecorder) -> HttpAnswer:
         """Return the answer, in the words of the provider that is asked."""
@@ -294,7 +284,7 @@ class ScaffoldedReplies:
         if output is not None:
             return self._calling(output, call, recorder)
         if request.choice == "required" and offers:
-            self._has_selected = self._has_selected or len(offers) > 1
+            self._choices |= {"is_first"} if len(offers) > 1 else set()
             return self._calling([*offers.values()][-1 + self._manner.is_first], call, recorder)
         return Message("assistant", self._text(request))
 
@@ -303,19 +293,19 @@ class ScaffoldedReplies:
             return text
         system = "\n".join(m.content for m in request.messages if m.role == "system")
         words = words_offered(system, frozenset())
-        self._has_words = self._has_words or bool(words)
+        self._choices |= {"says_word"} if words else set()
         self._count += 1
         return words[0] if words and self._manner.says_word else f"Reply {self._count}."
 
     def _handoff(self, call: ModelCall, recorder: TraceRecorder) -> Offer | None:
         """Return the tool by which the agent that asks hands off now, if it does."""
         is_forced = call.model_request.choice not in ("auto", "required")
-        if not self._manner.hands_off or is_forced or self._has_handed_off:
+        if not self._manner.hands_off or is_forced or "hands_off" in self._choices:
             return None
         tools = recorder.handoff_tools
         for offer in call.model_request.offers:
             if tools.target_of(offer.name) or offer.name.startswith(PREFIXES):
-                self._has_handed_off = True
+                self._choices.add("hands_off")
                 return offer
         return None
 
@@ -330,13 +320,13 @@ class ScaffoldedReplies:
         schema = _rotated(wanted_schema, self._schemas[text])
         self._schemas[text] += 1
         denying = _with_default(schema, "boolean", "examples", [False])
-        self._has_decided = self._has_decided or example_of(schema) != example_of(denying)
+        self._choices |= {"is_true"} if example_of(schema) != example_of(denying) else set()
         chosen = schema if self._manner.is_true else denying
         plain = example_of(chosen)
         filled = example_of(_with_default(chosen, "array", "minItems", 1))
         if filled == plain or schema_errors(schema, filled):
             return plain
-        self._has_filled = True
+        self._choices.add("has_items")
         return filled if self._manner.has_items else plain
 
 

@@ -43,15 +43,15 @@ class NewProcess:
         self, turn: Turn, not_before: int, turns_before: int | None = None
     ) -> ErrorFacts | None:
         """Take a turn; return the error that ended it, or None; raise LimitExceeded."""
-        return self._ask(_take, turn, not_before, turns_before)
+        return self._ask(_call, "take", turn, not_before, turns_before)
 
     def check_rules(self) -> None:
         """Raise ScriptMisfit for a rule that does not fit the code."""
-        self._ask(_check_rules)
+        self._ask(_call, "check_rules")
 
     def finish(self, error: ErrorFacts | None) -> None:
         """End the run."""
-        self._ask(_finish, error)
+        self._ask(_call, "finish", error)
 
     def close(self) -> None:
         """End the process, which is idle by now."""
@@ -125,16 +125,10 @@ class _Run:
         self._path = ("turns", len(task.before), "restart") if task.before else ("turns",)
         self._trace = Trace()
         tell_parent_events(self._trace)
-        self._worker: InProcessWorker | None = None
-        at_end(self._close)
 
     def begin(self, task: ProcessSetup) -> None:
-        self._worker = InProcessWorker(task, self._trace)
-
-    @property
-    def worker(self) -> InProcessWorker:
-        assert self._worker is not None
-        return self._worker
+        self.worker = InProcessWorker(task, self._trace)
+        at_end(self.worker.close)
 
     def answer(self, work: Callable[[], Any]) -> _Answer:
         """Do the work, and take the new events out of the trace."""
@@ -151,10 +145,6 @@ class _Run:
         self._trace.events.clear()
         return _Answer(events, error, problem)
 
-    def _close(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-
 
 _runs: list[_Run] = []
 """The only run of this process."""
@@ -166,16 +156,6 @@ def _begin(task: ProcessSetup) -> _Answer:
     return run.answer(lambda: run.begin(task))
 
 
-def _take(*arguments: Any) -> _Answer:
+def _call(method: str, *arguments: Any) -> _Answer:
     (run,) = _runs
-    return run.answer(lambda: run.worker.take(*arguments))
-
-
-def _check_rules() -> _Answer:
-    (run,) = _runs
-    return run.answer(run.worker.check_rules)
-
-
-def _finish(error: ErrorFacts | None) -> _Answer:
-    (run,) = _runs
-    return run.answer(lambda: run.worker.finish(error))
+    return run.answer(lambda: getattr(run.worker, method)(*arguments))

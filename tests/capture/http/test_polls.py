@@ -12,7 +12,10 @@ from simkit.capture.http import polls
 from tests.adapters.running import run_app
 from tests.building import Ran
 
-WAYS = ("wait", "communicate", "run", "join", "poll", "is_alive")
+WAYS = (
+    *("wait", "communicate", "run", "join", "poll", "is_alive", "poll_in_loop", "returncode"),
+    *("exists", "path"),
+)
 LINTS = "lints: {RUN-02: it starts a process}"
 
 
