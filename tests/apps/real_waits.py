@@ -8,7 +8,6 @@ import sys
 import tempfile
 import time
 from os.path import exists
-from pathlib import Path
 
 
 def child(seconds, and_then=""):
@@ -61,28 +60,15 @@ def file_wait(is_there):
     return wait
 
 
-def in_loop(start, is_over):
-    async def wait(seconds):
-        process = await start(*child(seconds))
-        until = time.monotonic() + 60
-        while not is_over(process):
-            assert time.monotonic() < until
-            await asyncio.sleep(0.01)
-
-    return lambda seconds: asyncio.run(wait(seconds))
-
-
-async def popen(*command):
-    return subprocess.Popen(command)
+async def looked_for_in_loop(seconds):
+    process = await asyncio.create_subprocess_exec(*child(seconds))
+    while process.returncode is None:
+        await asyncio.sleep(0.01)
 
 
 WAYS = {
     "exists": file_wait(exists),
-    "path": file_wait(lambda file: Path(file).exists()),
-    "poll_in_loop": in_loop(popen, lambda process: process.poll() is not None),
-    "returncode": in_loop(
-        asyncio.create_subprocess_exec, lambda process: process.returncode is not None
-    ),
+    "returncode": lambda seconds: asyncio.run(looked_for_in_loop(seconds)),
     "wait": lambda seconds: subprocess.Popen(child(seconds)).wait(60),
     "communicate": communicated,
     "run": lambda seconds: subprocess.run(child(seconds), timeout=60, check=True),

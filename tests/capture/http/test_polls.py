@@ -12,10 +12,7 @@ from simkit.capture.http import polls
 from tests.adapters.running import run_app
 from tests.building import Ran
 
-WAYS = (
-    *("wait", "communicate", "run", "join", "poll", "is_alive", "poll_in_loop", "returncode"),
-    *("exists", "path"),
-)
+WAYS = ("wait", "communicate", "run", "join", "poll", "is_alive", "returncode", "exists")
 LINTS = "lints: {RUN-02: it starts a process}"
 
 
