@@ -264,14 +264,11 @@ _SESSIONS: Final = (names.RUN, names.SCENARIO, *names.SESSIONS)
 """All sessions of a run that simkit exported are one scenario again."""
 
 
-def _class_name(values: Mapping[str, Any]) -> str:
-    return str(values.get("exception.type", "")).rpartition(".")[2]
-
-
 def _step(span: Span) -> Step:
     attributes = span.attributes
     errors = [
-        f"{_class_name(values)}: {values.get('exception.message', '')}"
+        f"{str(values.get('exception.type', '')).split('.')[-1]}: "
+        f"{values.get('exception.message', '')}"
         for name, _, values in span.events
         if name == "exception"
     ]
