@@ -280,7 +280,7 @@ def _identity(value: Any) -> str:
 
 
 def _attributes(pairs: Any) -> dict[str, Any]:
-    return {text_of(pair["key"]): _value(pair.get("value")) for pair in pairs or ()}
+    return {text_of(pair["key"]): _value(pair["value"]) for pair in pairs or ()}
 
 
 def text_of(value: Any) -> str:
