@@ -139,7 +139,7 @@ def _not_summed_up(call: CallView, relation: Relation, view: View) -> Iterable[H
     """Report what leaves the conversation for a summary, and is in none.
 
     Another agent was asked in this turn to sum up: it was sent much of what is missing now, and not
-    the user's message. Its last call has failed, or was not sent all of what is missing. Seen in
+    the user's message. Its last call gave nothing, or was not sent all of what is missing. Seen in
     smart-second-brain#435, odysseus#2160, letta#2601 and pi#1585.
     """
     turn = view.turns[-1]
@@ -150,12 +150,11 @@ def _not_summed_up(call: CallView, relation: Relation, view: View) -> Iterable[H
             continue
         lost = _lost_in(summary, texts, relation)
         if lost:
-            has_failed = summary.error is not None
             ids = [each.id for each in lost]
             problem = (
                 f"agent {call.agent!r} is no more sent in turn {call.turn} what it was before: "
                 f"{first_of(ids)}; {agent!r} sums up, and its "
-                f"{'call has failed' if has_failed else 'request did not hold it'}"
+                f"{'call gave nothing' if _is_empty(summary) else 'request did not hold it'}"
             )
             yield Hit.at("CTX-21", call, problem, ids=[*ids])
 
@@ -166,10 +165,16 @@ def _lost_in(summary: CallView, texts: Sequence[Message], relation: Relation) ->
     rest = [each for each in texts if not Sought(each.content).is_in(request)]
     if len(texts) - len(rest) < max(2, len(texts) / 2):
         return ()
-    if summary.error is not None:
+    if _is_empty(summary):
         return [each for each in texts if each not in rest]
     sought = Sought(summary.reply.content if summary.reply is not None else "")
     return rest if any(sought.is_in(each.content) for each in relation.new) else ()
+
+
+def _is_empty(summary: CallView) -> bool:
+    """Return whether a call has failed, or its answer is empty. Seen in opencode#37871."""
+    reply = summary.reply
+    return summary.error is not None if reply is None else not "".join(texts_of(reply)).strip()
 
 
 def _lost_later(call: CallView, relation: Relation) -> Iterable[Hit]:

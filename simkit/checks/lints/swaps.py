@@ -59,8 +59,7 @@ def results_swapped(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     that an application cuts, edits or sums up do not count, nor equal results, nor calls for which
     the driver had to guess which one was executed. For booleans, and numbers of few digits, code
     may exchange the values on purpose: there the hit is a warning. So are answers of agents that
-    were sent the arguments, and results that say the arguments of the other call, and not their
-    own. Seen in claude-code#89849 and llmgateway#2789.
+    were sent the arguments. Seen in claude-code#89849.
     """
     results, view = facts.notes_of(_Results), facts.view
     if not results.siblings:
@@ -110,15 +109,14 @@ def _comparison(
     message: Message, shown_results: Mapping[str, Message], results: _Results, view: View
 ) -> Callable[[str, str], bool]:
     """Return whether one call has another one's result, by what is known of that."""
-    texts, owners = _own_texts(message), _owners_of(message, results, view)
+    owners = _owners_of(message, results, view)
 
     def is_under(call: str, other: str) -> bool:
-        content = shown_results[call].content.strip()
         if owners:
-            return content == owners.get(other)
-        if other in results.returned:
-            return call in results.returned and _is_of(shown_results[call], results.returned[other])
-        return bool(texts[call]) and any(text in content for text in texts[other])
+            return shown_results[call].content.strip() == owners.get(other)
+        if call not in results.returned or other not in results.returned:
+            return False
+        return _is_of(shown_results[call], results.returned[other])
 
     return is_under
 
