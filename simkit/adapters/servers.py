@@ -74,6 +74,10 @@ class McpOverHttp:
         self._sessions = [each for each in self._sessions if each.is_asked or each.lasts]
         return any(each.is_asked for each in self._sessions)
 
+    def has_opened(self, url: str) -> bool:
+        """Return whether it has announced an address to a client over SSE."""
+        return url in self._connections
+
     def take(self, request: HttpRequest) -> Decision:
         """Answer a request, or forward it."""
         connection = self._connections.get(request.url)
@@ -323,7 +327,7 @@ class ScriptedServers:
                 answer = answers[min(self._requests[route], len(answers)) - 1]
                 return _response(answer, self._pauses)
         for name, over_http in self._over_http.items():
-            if self._matchers[name].holds(request.url):
+            if over_http.has_opened(request.url) or self._matchers[name].holds(request.url):
                 self.reached.add(name)
                 return over_http.take(request)
         if (remote := self._of_remote(request)) is not None:
