@@ -84,7 +84,7 @@ def test_a_claim_of_the_same_fact_asserts_a_rule_where_a_planted_fault_turns_it_
     [
         ([{"set": "agents.analyze.instructions", "to": "Go on."}], OTHER),
         ([{"set": "flow.graph.edges[1].to", "to": "nobody"}], ERROR),
-        ([{"set": "channels.current_output.reducer", "to": "merge"}], NOTHING),
+        ([{"set": "tools.search_codebase.function", "to": "json:dumps"}], NOTHING),
     ],
 )
 def test_what_notices_a_fault_is_the_nearest_to_a_rule(edits: list[Any], verdict: str) -> None:
