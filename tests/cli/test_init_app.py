@@ -364,13 +364,6 @@ def test_several_apps_are_listed_with_what_to_type(simkit: Call, desk: Path) -> 
     assert not (desk / "tests" / "scenarios").exists()
 
 
-def test_a_sample_is_written_beside_an_app_if_it_is_wanted(simkit: Call, desk: Path) -> None:
-    done = simkit("init", "--sample")
-
-    assert done.code == 0
-    assert (desk / "scenarios" / "refund.scenario.yaml").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -521,14 +514,36 @@ def test_an_app_in_a_folder_of_a_repository_has_its_workflow_at_the_top(
 
 
 @pytest.mark.slow
-def test_an_app_that_a_made_up_reply_breaks_is_told_how_to_go_on(simkit: Call) -> None:
-    write("orders.py", 'from openai import OpenAI\n\n\ndef run(text):\n    ask = OpenAI().chat\n'
-          '    messages = [{"role": "user", "content": text}]\n'
-          '    made = ask.completions.create(model="m", messages=messages)\n'
-          '    return {"A-1": "shipped"}[made.choices[0].message.content]\n')  # fmt: skip
+@pytest.mark.parametrize("form", ["text", "json_object"])
+def test_an_app_that_a_made_up_reply_breaks_is_told_how_to_go_on(simkit: Call, form: str) -> None:
+    write("orders.py", f'''
+import json
+from openai import OpenAI
 
-    done = simkit("init", "--app", "orders:run")
+def run(text):
+    made = OpenAI().chat.completions.create(
+        model="m",
+        messages=[{{"role": "user", "content": text}}],
+        response_format={{"type": "{form}"}},
+    )
+    return json.loads(made.choices[0].message.content)["intent"]
+''')  # fmt: skip
 
-    assert done.code == 2
-    assert "KeyError: 'Reply 1.'" in done.err
-    assert "A made-up reply is not what the app can read." in done.err
+    failed = simkit("init", "--app", "orders:run")
+    answered = ("--reply", '{"intent": "refund"}', "--reply", "Bye.")
+    done = simkit("init", "--app", "orders:run", *answered)
+
+    assert failed.code == 2
+    last = {"text": "Reply 1.", "json_object": "{}"}[form]
+    _, _, advice = failed.err.partition(f"  A made-up reply came last: {last}\n")
+    assert advice.startswith("  If the app cannot read it, say what its models answer, in order,")
+    assert "  If it needs more than the user's message, say so with --option" in advice
+    assert done.code == 0, done
+    assert "--reply Bye.: no request of this run takes it\n" in done.out
+    (reply,) = yaml.safe_load(read("scenarios/orders.scenario.yaml"))["turns"][0][
+        "replies"
+    ].values()
+    assert (
+        reply
+        == {"text": '{"intent": "refund"}', "json_object": {"json": {"intent": "refund"}}}[form]
+    )

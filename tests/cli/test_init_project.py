@@ -88,16 +88,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 # What is written
 
 
-@pytest.mark.slow
-def test_what_is_written_passes_at_once(simkit: Call, run: Run) -> None:
-    simkit("init")
-
-    assert run("simkit validate --strict .") == Done(0, "2 files, 1 scenario: fine\n", "")
-    assert run("simkit replay -q scenarios") == Done(0, "1 scenario: 1 passed (0.00 s)\n", "")
-    done = run("python -m pytest -q")
-    assert (done.code, " ".join(done.out.split())) == (0, ".. [100%] 2 passed in 0.00 s")
-
-
 SCENARIO, FEATURE, PIPELINE = (
     "scenarios/refund.scenario.yaml",
     "features/refund.feature",
@@ -185,41 +175,6 @@ def test_the_editor_is_told_of_a_schema_that_the_files_satisfy(simkit: Call) -> 
     validator = jsonschema.Draft202012Validator(json.loads(Path(schema).read_bytes()))
     for file in results:
         validator.validate(yaml.safe_load(file.read_text(encoding="utf-8")))
-
-
-# The first failure
-
-ADVICE = "remove `handoff, ` from the context of refunds in support.pipeline.yaml."
-FEATURE_FAILED = """\
-features/refund.feature:13:5: context.refunds.includes matches no message (turn 1, call 1)
-    And the context of refunds includes "A-1042"
-  what it wants is sent to triage in turn 1, but not in this call
-  the context holds 2 messages:
-    1. system refunds: You refund orders.
-    2. user (turn 1): My headphones are broken, I want my money back
-
-reproduce: pytest features/test_features.py::test_the_refund_agent_is_told_the_order
-"""
-
-
-def follow_the_advice() -> None:
-    assert ADVICE in Path("scenarios/refund.scenario.yaml").read_text(encoding="utf-8")
-    file = Path("scenarios/support.pipeline.yaml")
-    before, parting, after = file.read_text(encoding="utf-8").partition("handoff, ")
-    assert parting
-    file.write_text(before + after, encoding="utf-8")
-
-
-@pytest.mark.slow
-def test_the_same_change_fails_the_feature(simkit: Call, run: Run) -> None:
-    simkit("init")
-    follow_the_advice()
-
-    done = run("python -m pytest -q features")
-
-    _, _, failure = done.out.partition(" test_the_refund_agent_is_told_the_order ")
-    assert done.code == 1
-    assert failure.partition("\n")[2].partition("====")[0] == FEATURE_FAILED
 
 
 # What is there already

@@ -29,7 +29,8 @@ from simkit.core.gc_pause import imports_frozen
 @arg.words_option(
     "--reply replies",
     "TEXT",
-    "A model's answer, in order, where the app must be able to read it: `price: Rome`.",
+    "A model's answer, in order, where the app must be able to read it; for JSON the "
+    'first that fits: `{"city": "Rome"}`.',
 )
 @arg.flag(
     "--record is_recorded",

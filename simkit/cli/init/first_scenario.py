@@ -44,9 +44,10 @@ _MANY = 1_000
 """The limit of runs and calls of a first run, of which nothing is known yet."""
 
 REPLIES_ADVISED: Final = """\
-  A made-up reply is not what the app can read. Say what its models answer, in order:
-  --reply 'price: Rome' --reply 'It costs 500.', or ask them once, with your key: --record"""
-"""The advice where an app cannot read the replies that stand in for its models."""
+  A made-up reply came last: {}
+  If the app cannot read it, say what its models answer, in order, JSON where they are asked for it:
+  --reply '{{"city": "Rome"}}' --reply 'It costs 500.', or ask them once, with your key: --record"""
+"""The advice where an app fails after replies that stand in for its models."""
 OPTIONS_ADVISED: Final = """\
   If it needs more than the user's message, say so with --option, as often as needed:
     variables of the environment     --option env.SHOP=test

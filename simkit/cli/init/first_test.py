@@ -37,7 +37,7 @@ from simkit.core.answers import answer
 from simkit.core.compat import FRAMEWORKS, PROVIDERS, installed
 from simkit.core.errors import ProgramNamed, SimkitError, SourceError
 from simkit.core.output import echo
-from simkit.core.text import counted, shell_word
+from simkit.core.text import counted, shell_word, short
 from simkit.language.json_schema.examples import example_of
 from simkit.language.yaml import load_text
 from simkit.providers.protocols import PROTOCOLS
@@ -236,7 +236,7 @@ def _first_scenario(request: AppRequest, scenario: Path) -> FirstScenario:
     while True:
         source = None if request.is_recorded else ScaffoldedReplies(manners[0], request.replies)
         try:
-            return first_scenario(request, scenario, source)
+            first = first_scenario(request, scenario, source)
         except SimkitError as problem:
             if (next_request := _with_what_lacks(request, problem)) is not None:
                 request = next_request
@@ -246,7 +246,12 @@ def _first_scenario(request: AppRequest, scenario: Path) -> FirstScenario:
                 # The place is in a file that is not there.
                 place = f"{problem.where}: " if isinstance(problem, SourceError) else ""
                 text = str(problem).removeprefix(place)
-                raise SimkitError(_advised(text, request.name)) from problem
+                last = source.last if source is not None else ""
+                raise SimkitError(_advised(text, request.name, last)) from problem
+        else:
+            for text in source.texts if source is not None else ():
+                echo(f"--reply {shell_word(text)}: no request of this run takes it")
+            return first
 
 
 def _with_what_lacks(request: AppRequest, problem: SimkitError) -> AppRequest | None:
@@ -301,8 +306,11 @@ def _with_variables(options: Mapping[str, Any], env: Mapping[str, str]) -> dict[
     return {**options, **({"env": variables} if variables else {})}
 
 
-def _advised(problem: str, name: str) -> str:
-    """Return an error with what to type here, where it says what to write in a scenario."""
+def _advised(problem: str, name: str, last: str) -> str:
+    """Return an error with what to type here, where it says what to write in a scenario.
+
+    ``last`` is the last reply that stood in for a model.
+    """
     if _NO_PROGRAM in problem and (advice := code_names.advice_on(name)):
         return f"{problem}\n  {advice}"
     method = re.search(r"app: \{call: (\w+)\}", problem)
@@ -321,8 +329,8 @@ def _advised(problem: str, name: str) -> str:
         return f"{problem}\n  Here: `--path DIR`."
     # No option mends an app's syntax.
     if "SyntaxError: " not in problem and re.search(r"\braised\b|\bfailed\b", problem):
-        is_made_up = re.search(r"\bReply \d+\.", problem) is not None
-        return f"{problem}\n{REPLIES_ADVISED if is_made_up else OPTIONS_ADVISED}"
+        replies = f"{REPLIES_ADVISED.format(short(last, 100))}\n" if last else ""
+        return f"{problem}\n{replies}{OPTIONS_ADVISED}"
     return problem
 
 

@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
@@ -251,8 +251,10 @@ class ScaffoldedReplies:
     is_live = False
 
     def __init__(self, manner: Manner, texts: Sequence[str] = ()) -> None:
-        """``texts`` are said first, in this order."""
-        self._manner, self._texts = manner, iter(texts)
+        """``texts`` are said first, each to the next request that it fits."""
+        self._manner, self.texts = manner, [*texts]
+        self.last = ""
+        """The last message, as the app reads it."""
         self._choices: set[str] = set()
         """The fields of the manner by which a choice was made."""
         self._count = 0
@@ -266,6 +268,7 @@ class ScaffoldedReplies:
     def answer(self, call: ModelCall, recorder: TraceRecorder) -> HttpAnswer:
         """Return the answer, in the words of the provider that is asked."""
         message = self._message(call, recorder)
+        self.last = message.content or " ".join(json_text(each.args) for each in message.calls)
         reply = OutgoingReply(call.id, message, _USAGE)
         return call.protocol.served(reply, call.model_request)
 
@@ -275,11 +278,11 @@ class ScaffoldedReplies:
         output = next((offers[name] for name in call.run.output_tools if name in offers), None)
         handoff = self._handoff(call, recorder)
         if handoff is not None:
-            return self._calling(handoff, call, recorder)
+            return self._calling(handoff, call, recorder, self._example)
         if request.choice in offers:
             return self._calling(offers[request.choice], call, recorder)
         if request.output is not None:
-            value = self._example(request.output)
+            value = self._value(request.output)
             return Message("assistant", json_text(value), data=value)
         if output is not None:
             return self._calling(output, call, recorder)
@@ -289,8 +292,8 @@ class ScaffoldedReplies:
         return Message("assistant", self._text(request))
 
     def _text(self, request: ParsedRequest) -> str:
-        if (text := next(self._texts, None)) is not None:
-            return text
+        if self.texts:
+            return self.texts.pop(0)
         system = "\n".join(m.content for m in request.messages if m.role == "system")
         words = words_offered(system, frozenset())
         self._choices |= {"says_word"} if words else set()
@@ -309,10 +312,25 @@ class ScaffoldedReplies:
                 return offer
         return None
 
-    def _calling(self, offer: Offer, call: ModelCall, recorder: TraceRecorder) -> Message:
-        args: JsonValue = self._example(offer.schema) if offer.schema is not None else {}
+    def _calling(
+        self,
+        offer: Offer,
+        call: ModelCall,
+        recorder: TraceRecorder,
+        value: Callable[[Any], JsonValue] | None = None,
+    ) -> Message:
+        args = (value or self._value)(offer.schema) if offer.schema is not None else {}
         served = recorder.served_id(recorder.new_call_id(), call.protocol.call_prefix)
         return Message("assistant", calls=(ToolCall(served, offer.name, args),))
+
+    def _value(self, schema: Any) -> Any:
+        """Return the first text that is JSON of a schema, else an example."""
+        for text in self.texts:
+            with suppress(msgspec.DecodeError):
+                if not schema_errors(schema, value := msgspec.json.decode(text)):
+                    self.texts.remove(text)
+                    return value
+        return self._example(schema)
 
     def _example(self, wanted_schema: Any) -> Any:
         # A supervisor that always says the same agent never ends.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,7 +40,7 @@ TOOLS = (Offer("look", {"type": "object"}), Offer("finish", {"type": "object"}))
 
 
 def reply_to(
-    request: ParsedRequest, manner: Manner = MANNERS[0]
+    request: ParsedRequest, manner: Manner = MANNERS[0], texts: Sequence[str] = ()
 ) -> tuple[Message, ScaffoldedReplies]:
     """Returns what is answered."""
     protocol = PROTOCOLS["openai-chat"]
@@ -51,7 +52,7 @@ def reply_to(
         new_call_id=lambda: "call1",
         served_id=lambda own, prefix: own,
     )
-    replies = ScaffoldedReplies(manner)
+    replies = ScaffoldedReplies(manner, texts)
     return replies._message(call, recorder), replies
 
 
@@ -75,6 +76,28 @@ def test_what_somebody_says_for_the_models_is_said_first() -> None:
     replies = ScaffoldedReplies(MANNERS[0], ["price: Rome"])
 
     assert [replies._text(request()), replies._text(request())] == ["price: Rome", "Reply 1."]
+
+
+PLANNED = '{"steps":["add"]}'
+
+
+@pytest.mark.parametrize(
+    ("options", "is_called"),
+    [
+        ({"output": {"type": "object"}}, False),
+        ({"output": PLAN}, False),
+        ({"offers": (Offer("plan", PLAN),), "choice": "plan"}, True),
+        ({"offers": (Offer("plan", PLAN),), "choice": "required"}, True),
+    ],
+    ids=["any JSON", "JSON of a schema", "a call that must be", "some call that must be"],
+)
+def test_json_that_somebody_says_is_given_where_it_fits(
+    options: dict[str, Any], is_called: bool
+) -> None:
+    message, replies = reply_to(request(**options), texts=["Well.", "[1]", PLANNED])
+
+    assert (message.calls[0].args if is_called else message.data) == json.loads(PLANNED)
+    assert replies.texts == ["Well.", "[1]"]
 
 
 def test_a_list_has_an_item_so_that_what_works_it_off_runs() -> None:
