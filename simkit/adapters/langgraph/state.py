@@ -76,10 +76,9 @@ class States:
         """Begin a turn: channels of scope turn are empty."""
         self.busy = set()
         expiring = [name for name in self.declared if self.declared[name].scope == "turn"]
-        if expiring:
-            for values in self.reported.values():
-                for name in expiring:
-                    values.pop(name, None)
+        for values in self.reported.values():
+            for name in expiring:
+                values.pop(name, None)
 
     def of(self, channels: Mapping[str, Any], *, are_kept: bool) -> State:
         """Return the state for a call of an outermost graph.
