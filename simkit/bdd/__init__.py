@@ -53,7 +53,7 @@ from pytest_bdd.exceptions import NoScenariosFound
 from pytest_bdd.parsers import StepParser
 
 from simkit.bdd.assembling import FeatureText, Lines, Places
-from simkit.bdd.cells import TableInvalid, flaw_of, texts_in_quotes
+from simkit.bdd.cells import Flaw, TableInvalid, flaw_of, texts_in_quotes
 from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary, hint
 from simkit.checks.judge import Judgement, strictly
@@ -153,12 +153,26 @@ def read_outline(request: pytest.FixtureRequest, feature: Any, scenario: Any) ->
         text = texts_in_quotes(original.name, cells)
         if vocabulary.line(text) is not None:
             step.name, ours = text, True
-    flaw = flaw_of(feature, template) if ours else None
+    flaw = _step_in(template) or (flaw_of(feature, template) if ours else None)
     if flaw is not None:
         text = Path(feature.filename).read_text(encoding="utf-8")
         places = Places(FeatureText(os.path.relpath(feature.filename), text), (line, line))
         with _as_failure(request):
             raise flaw.error(places.position)
+
+
+def _step_in(template: Any) -> Flaw | None:
+    """Return the flaw that Gherkin reads a step as a scenario's description: a misspelt keyword."""
+    for line in template.description.splitlines():
+        word, _, phrase = line.strip().partition(" ")
+        keyword = near(word, KEYWORDS)
+        if keyword and any(each.line(phrase) is not None for each in VOCABULARIES):
+            problem = f"`{word} {phrase}` is no step, so Gherkin takes it for a description"
+            return Flaw(template.line_number, problem, keyword, KEYWORDS)
+    return None
+
+
+KEYWORDS: Final = ("Given", "When", "Then", "And", "But")
 
 
 def fail_unknown_step(request: pytest.FixtureRequest, feature: Any, step: Any) -> None:

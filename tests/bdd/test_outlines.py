@@ -36,17 +36,23 @@ def test_what_pytest_bdd_passes_over_is_an_error_with_its_line(pytester: pytest.
 {_SAYS.format("Hello")}
   Scenario: Angles
 {_SAYS.format("<name> is no hole where there is no table")}
+  Scenario: Keyword
+    The reply is what matters.
+    Wehn the user says "Hello"
+  Scenario: First
+    Gvien the user says "Hello"
+{_SAYS.format("Hello")}
   Scenario Outline: Markup
 {_SAYS.format("<b><what></b>")}
 {_TABLE}      | Hello |
 """,
     )
 
-    result.assert_outcomes(passed=2, failed=4)
+    result.assert_outcomes(passed=2, failed=6)
     again = "\n\nreproduce:"
     assert [
         report_of(result, f"test_{test}").partition(again)[0]
-        for test in ("misspelt[Hello]", "no_row", "no_table", "twice")
+        for test in ("misspelt[Hello]", "no_row", "no_table", "twice", "keyword", "first")
     ] == [
         "desk.feature:7:5: no column fills `<waht>` in the outline `Misspelt` (its table is in "
         "line 11)\n  did you mean `what`?   known: what\n"
@@ -57,6 +63,10 @@ def test_what_pytest_bdd_passes_over_is_an_error_with_its_line(pytester: pytest.
         "  Add a row below the names of the columns under `Examples:`.",
         "desk.feature:36:3: 2 scenarios are called `Twice` (also line 30), and pytest-bdd runs "
         "the last one alone\n  Give each a name of its own.",
+        'desk.feature:48:3: `Wehn the user says "Hello"` is no step, so Gherkin takes it for a '
+        "description\n  did you mean `When`?   known: Given, When, Then, And, But",
+        'desk.feature:51:3: `Gvien the user says "Hello"` is no step, so Gherkin takes it for a '
+        "description\n  did you mean `Given`?   known: Given, When, Then, And, But",
     ]
 
 
