@@ -104,7 +104,9 @@ WHOLE_MAX: Final = 300
 """The length of a text that is claimed whole; of a longer one, only its beginning."""
 START_MAX: Final = 60
 """The length of such a beginning."""
-_FIRST_LINE: Final = re.compile(rf"(\s*[^\n]{{0,{START_MAX}}}).*", re.DOTALL)
+_FIRST_LINE: Final = re.compile(
+    rf"(\s*(?:[^\n]{{20,{START_MAX}}}(?!(?<=\w)\w)|[^\n]{{0,{START_MAX}}})).*", re.DOTALL
+)
 """Instructions in triple quotes begin with an empty line."""
 PARTS_MAX: Final = 4
 """The number of parts of a long text that are claimed beside its beginning."""
