@@ -281,7 +281,7 @@ def test_init_asks_for_the_path_only_where_there_are_several(project: Path, simk
     refused = simkit("init", "--app", "web:app", "--option", "post=/mine")
     misspelt = simkit("init", "--app", "web:app", "--option", "header.a=b")
     write("web.py", FASTAPI[: FASTAPI.index('@app.post("/threads")')])
-    single = simkit("init")
+    single = simkit("init", "--app", "web:app")
 
     assert several.code == refused.code == misspelt.code == 2
     assert refused.err.endswith("  Here: `--option headers.NAME=VALUE`.\n")
