@@ -358,13 +358,11 @@ class RenamingSink:
             for waiting_event in waiting
             if isinstance(waiting_event, e.HandoffRequested)
         }
-        known = _Names(self._runs, self._everywhere(), started, requesters)
+        # The framework names that always stand for one agent, with its name.
+        everywhere = {old: next(iter(new)) for old, new in self._names.items() if len(new) == 1}
+        known = _Names(self._runs, everywhere, started, requesters)
         for event in waiting:
             self._sink.emit(known.applied(event))
-
-    def _everywhere(self) -> dict[str, str]:
-        """Return the framework names that always stand for one agent, with its name."""
-        return {old: next(iter(new)) for old, new in self._names.items() if len(new) == 1}
 
 
 class _Names(msgspec.Struct, frozen=True):

@@ -156,11 +156,7 @@ def _uncached(body: dict[str, Any]) -> None:
         for block in _mappings(blocks):
             block.pop("cache_control", None)
         if isinstance(blocks, list):  # Bedrock's marks are blocks of their own.
-            blocks[:] = [each for each in blocks if not _is_mark(each)]
-
-
-def _is_mark(block: Any) -> bool:
-    return isinstance(block, dict) and "cachePoint" in block
+            blocks[:] = [b for b in blocks if not (isinstance(b, dict) and "cachePoint" in b)]
 
 
 def _mappings(value: Any) -> Iterator[dict[str, Any]]:
