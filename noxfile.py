@@ -288,7 +288,8 @@ def old_sdks(session: nox.Session) -> None:
     # LiteLLM asks for openai < 3 itself, and imports mcp without asking for it.
     session.install("-e", ".", "openai<3", "anthropic<1", "google-genai", "litellm", "mcp")
     session.install("aiohttp", "hypothesis", "pytest-xdist", "requests")
-    session.run(*ALL_TESTS, "tests/adapters/test_matrix.py", *session.posargs)
+    tests = "tests/adapters/test_matrix.py"
+    session.run(*ALL_TESTS, tests, *session.posargs, env={"SIMKIT_NIGHTLY": "1"})
 
 
 @nox.session(python="3.11")

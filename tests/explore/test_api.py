@@ -16,7 +16,7 @@ from simkit.explore.subjects import scenario_subject
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import items_in
 from tests.cli.projects import Call, Done, write
-from tests.conftest import IS_NIGHTLY
+from tests.conftest import IS_NIGHTLY, sample_by_day
 from tests.explore.desks import BROKEN, DESK, SOUND
 from tests.explore.searching import without_shrinking
 from tests.explore.test_explore import SCENARIO
@@ -193,7 +193,7 @@ def prepared(name: str) -> Prepared:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", sample_by_day(KNOWN, 3))
 def test_an_application_is_explored(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     without_shrinking(monkeypatch)
     ready = prepared(name)

@@ -235,6 +235,7 @@ def passes_unbroken(start: str) -> bool:
     return passes(scenario(start))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOOKS)
 def test_each_hook_removed_turns_a_scenario_red(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, attribute, nothing, start = HOOKS[name]

@@ -61,6 +61,7 @@ KNOWN = {
 """Who of the standard library sleeps between two looks, and for what."""
 
 
+@pytest.mark.slow
 def test_it_is_known_for_what_the_standard_library_sleeps() -> None:
     """The next one that waits for a process is found here."""
     root = Path(sysconfig.get_path("stdlib"))
