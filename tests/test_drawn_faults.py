@@ -94,6 +94,7 @@ def test_what_notices_a_fault_is_the_nearest_to_a_rule(edits: list[Any], verdict
     assert bool(result.places) is (verdict != NOTHING)
 
 
+@pytest.mark.slow
 def test_a_seed_draws_the_same_faults_and_another_one_others() -> None:
     first, again, other = (
         [(each.document.file, each.mutant.text) for each in draw(seed, 3)] for seed in (1, 1, 2)

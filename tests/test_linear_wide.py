@@ -73,6 +73,7 @@ def loaded(text: str) -> Prepared:
     return library.prepared(ScenarioCase(FILE, "s", 1, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [channels, side_by_side])
 def test_one_more_costs_the_same_however_many_there_are(kind: Callable[[int], str]) -> None:
     costs: list[tuple[float, float]] = []

@@ -151,6 +151,7 @@ TWO_TURNS = """\
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", ["web:app", "web:create"], ids=["object", "factory"])
 def test_each_turn_is_a_request_to_one_application(
     tmp_path: Path, entry: str, capsys: pytest.CaptureFixture[str]

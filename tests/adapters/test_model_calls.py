@@ -373,6 +373,7 @@ def test_a_tool_that_is_called_otherwise_is_a_miss_that_no_code_can_swallow(fold
     )
 
 
+@pytest.mark.slow
 def test_a_result_that_is_no_plain_data_cannot_be_recorded(folder: Path) -> None:
     app = APP.replace('return {"item": item, "left": 3}', "return {'item': {item}}")
     file = write(folder, stocked("wood", "x"), app)

@@ -141,6 +141,7 @@ def in_process(names: Sequence[str], hash_seed: str) -> dict[str, str]:
     return dict(zip(names, texts, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [NAMES, NAMES[::-1], (NAMES[1], NAMES[0], NAMES[2])])
 def test_a_scenario_is_the_same_alone_and_after_every_other(
     folder: Path, names: Sequence[str]

@@ -183,6 +183,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), VALUES), st.dictionaries(st.text(), VALUES))
 def test_arguments_that_arrive_among_others_are_never_lost(
     request: dict[str, Any], others: dict[str, Any]

@@ -134,6 +134,7 @@ def test_a_directory_that_user_code_deletes_is_one_clear_error(project: Path, si
     assert "Traceback" not in done.out + done.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="closes streams by the shell")
 @pytest.mark.parametrize("around", ["closed stdin", "no HOME", "no TMPDIR", "TMPDIR read-only"])
 def test_a_replay_needs_no_stdin_no_home_and_no_tmpdir(project: Path, around: str) -> None:

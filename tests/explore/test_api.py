@@ -107,6 +107,7 @@ def test_the_function_has_the_options_of_the_command() -> None:
     assert options == {*inspect.signature(api.explore).parameters} - ways
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_the_function_returns(simkit: Call) -> None:
     write("desk.pipeline.yaml", BROKEN)
 

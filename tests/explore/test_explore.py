@@ -60,6 +60,7 @@ def searched(subject: Subject, runs: int = 60, seed: int = 0) -> Campaign:
     return search(partial(converse, subject), runs=runs, turns_max=2, seed=seed)
 
 
+@pytest.mark.slow
 def test_a_sound_pipeline_shows_nothing(tmp_path: Path) -> None:
     campaign = searched(started(tmp_path, SOUND))
 
@@ -147,6 +148,7 @@ TURNS = st.builds(TurnPlan, user=NUMBERS, answers=ANSWERS, results=ANSWERS)
 PLANS = st.builds(Plan, turns=st.lists(TURNS, min_size=1, max_size=3).map(tuple))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pipeline", [SOUND, BROKEN], ids=["sound", "broken"])
 @given(plan=PLANS)
 @settings(suppress_health_check=list(HealthCheck))
@@ -262,6 +264,7 @@ def test_every_way_to_search_ends_when_it_is_late(tmp_path: Path) -> None:
     assert (whole.runs, whole.is_stopped, whole.is_complete) == (2, True, False)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_there_is_kept(simkit: Call) -> None:
     write("desk.pipeline.yaml", BROKEN)
     write("found/HND-03-billing.scenario.yaml", "mine\n")

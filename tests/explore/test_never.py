@@ -30,6 +30,7 @@ def summary(discovery: Discovery) -> str:
     return f"{label_of(discovery.cause)} {discovery.cause.detail}: {headline(discovery)}"
 
 
+@pytest.mark.slow
 def test_what_happens_twice_is_found_in_a_whole_conversation(tmp_path: Path) -> None:
     text = BUYER + TWICE + "never: [{tool: refund, twice_with: args}]\n"
     subject = subject_of(tmp_path, text, pipeline=PAID)

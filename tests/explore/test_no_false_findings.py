@@ -129,6 +129,7 @@ async def answer(text):
 """
 
 
+@pytest.mark.slow
 def test_code_may_approve_calls_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "approving.py").write_text(APPROVING, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -285,6 +285,7 @@ tools: {{look: {{returns: ok}}}}
 """
 
 
+@pytest.mark.slow
 def test_functions_of_a_declared_pipeline_are_called_in_ninety_orders(tmp_path: Path) -> None:
     subject = subject_of(tmp_path, "", pipeline=PIPELINE + NATIVE)
 

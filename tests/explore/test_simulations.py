@@ -90,6 +90,7 @@ def replayed(discovery: Discovery, subject: Subject, folder: Path) -> set[Cause]
     return {cause_of(finding) for finding in findings if not finding.follows}
 
 
+@pytest.mark.slow
 def test_a_claim_that_always_holds_is_judged_in_every_turn(tmp_path: Path) -> None:
     subject = subject_of(tmp_path, BUYER + REFUNDS + "always: {state: {refunds: {$len: 1}}}\n")
 

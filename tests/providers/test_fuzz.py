@@ -262,6 +262,7 @@ def test_any_request_is_read_or_refused(name: str, data: st.DataObject) -> None:
         assert isinstance(parsed, ParsedRequest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 @given(
     data=st.data(),

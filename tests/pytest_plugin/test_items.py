@@ -368,6 +368,7 @@ def test_what_is_not_needed_yet_is_not_loaded(
     result.stdout.fnmatch_lines([f"*loaded: [[]{str(loaded)[1:]}"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [False, True], ids=["scenarios alone", "beside a test"])
 def test_the_collector_leaves_out_what_scenarios_load_where_no_fixture_can_be_in_it(
     pytester: pytest.Pytester, others: bool

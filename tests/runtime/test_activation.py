@@ -258,6 +258,7 @@ def test_a_scripted_result_that_breaks_the_schema_is_an_error_of_the_scenario(re
         )
 
 
+@pytest.mark.slow
 def test_agents_that_wait_for_each_other_without_end_are_an_error_with_its_turn() -> None:
     names = [f"a{number}" for number in range(300)]
     pairs = [*pairwise(names)]

@@ -110,6 +110,7 @@ def committed(store: Store, series: Series) -> int:
     return len(checkpoints)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_killed_process_leaves_what_it_acknowledged_and_whole_commits(
     tmp_path: Path, seed: int

@@ -350,6 +350,7 @@ def test_each_session_is_a_run_of_the_program(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_restart_ends_the_program_and_starts_it_anew(tmp_path: Path) -> None:
     scenario = """
     agents: {bot: {messages: {$any: true}}}

@@ -158,6 +158,7 @@ def test_a_claim_on_what_a_program_tells_can_fail(claim: str, problem: str) -> N
     assert [text.partition(" (")[0] for text in find_problems(outcome)] == [problem]
 
 
+@pytest.mark.slow
 def test_refusals_and_failures_reach_the_program_or_its_turn() -> None:
     outcome = run(
         """

@@ -317,6 +317,7 @@ def test_every_context_is_read_back_as_it_was_sent(contexts: list[list[Message]]
     assert results == [[(m.role, m.content, len(m.calls)) for m in item] for item in contexts]
 
 
+@pytest.mark.slow
 @given(CONTEXTS)
 def test_a_message_is_in_the_log_once_for_each_time_it_was_ever_said_at_once(
     contexts: list[list[Message]],

@@ -49,6 +49,7 @@ def lines_of(file: Path) -> list[str]:
     return gzip.decompress(file.read_bytes()).decode().splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", sample_by_day(FILES, 3), ids=lambda file: file.name)
 def test_a_line_that_is_lost_is_said_or_cannot_be_known(file: Path) -> None:
     lines = lines_of(file)
@@ -77,6 +78,7 @@ def is_silent(file: Path, damage: Damage) -> bool:
     return not (is_lost and ONLY_CALLS in missing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_a_damage_is_said_and_no_error_of_simkit(tmp_path: Path, seed: int) -> None:
     random = Random(seed)

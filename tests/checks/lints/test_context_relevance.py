@@ -164,6 +164,7 @@ class _Counting(list[Message]):
         return super().__getitem__(place)
 
 
+@pytest.mark.slow
 def test_work_grows_with_the_conversation_and_not_with_its_square(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

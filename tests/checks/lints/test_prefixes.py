@@ -186,6 +186,7 @@ TURN_PASSED_ON = """
 """.replace("WORDS", "and a few more words on that. " * 9)
 
 
+@pytest.mark.slow
 def test_a_growing_request_is_read_again_only_when_it_has_grown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

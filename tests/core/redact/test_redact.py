@@ -400,6 +400,7 @@ def test_secrets_are_found_with_their_places_and_rules(redactor: Redactor) -> No
     assert list(redactor.spans_in(text)) == [(9, "password"), (13, "google"), (68, "env")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [10, 400, 900, 5_000])
 @pytest.mark.parametrize(("opened", "closed"), [('{"a":', "}"), ("[", "]")])
 def test_a_line_of_any_depth_is_redacted(

@@ -27,6 +27,7 @@ def test_default_counter_counts_a_token_for_every_four_characters_begun(
     assert counter_named("chars/4")(text) == size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text", "size"),
     [

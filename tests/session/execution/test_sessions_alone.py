@@ -102,6 +102,7 @@ class Bot:
     assert find_problems(tmp_path, files, fresh) == []
 
 
+@pytest.mark.slow
 def test_a_list_that_sessions_share_is_a_leak_and_the_place_is_shown(tmp_path: Path) -> None:
     bot = """
 SAID = []

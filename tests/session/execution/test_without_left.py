@@ -45,6 +45,7 @@ def findings_of(name: str, text: str, entry: str = "left_rooms:run") -> list[tup
     return [(each.id, each.severity, each.what) for each in every]
 
 
+@pytest.mark.slow
 @OWN_PROCESSES
 @pytest.mark.parametrize("place", LEFT)
 def test_what_was_left_and_reaches_a_request_is_an_error(place: str) -> None:

@@ -272,6 +272,7 @@ def made_in(text: str, name: str) -> Any:
     return simkit.fakes(seed=3, **data)[name]
 
 
+@pytest.mark.slow
 def test_a_cell_of_a_table_refers_to_people_and_people_to_a_cell(file: Path) -> None:
     rows = SHOP.replace("locale: de_DE", 'locale: "${column.locale}"').replace(
         "\nturns:", "\nexamples:\n  - {locale: de_DE, asks: \"${customers[1].name}\"}\n"
