@@ -249,8 +249,12 @@ def _counted(log: AgentRunLog, before: api.Replacement) -> uuid.UUID:
     return uuid.UUID(int=log.next_number())
 
 
+def _default_runner(before: Any) -> Any:
+    return _Runner(before)
+
+
 def _rows() -> Iterator[api.Row]:
-    yield *compat.DEFAULT_RUNNER, _Runner
+    yield *compat.DEFAULT_RUNNER, _default_runner
     yield *compat.RUN_KEYS, _counted
     yield *compat.NESTING, hear_nesting
 
