@@ -268,10 +268,10 @@ def fitted(value: Any, kind: Any, entry: str, path: SourcePath) -> Any:
         return value
     except ValidationError as problem:
         first = problem.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        address = ".".join(map(str, first["loc"]))
         raise ScriptBroken(
             f"`{entry}` takes a `{_type_name(kind)}`, and the input is none: "
-            f"{place}: {first['msg']}",
+            f"{address}: {first['msg']}",
             path,
         ) from problem
 

@@ -199,7 +199,7 @@ def module_missing(app: App) -> str:
 
 def check_folders(app: App) -> None:
     """Raise ScriptBroken for a missing folder under ``app.path``."""
-    for place, path in enumerate(app.options.path):
+    for index, path in enumerate(app.options.path):
         # Resolved, since the file's own folder may not exist yet.
         resolved = os.path.realpath(os.path.join(app.folder, path))
         if not os.path.isdir(resolved):
@@ -212,7 +212,7 @@ def check_folders(app: App) -> None:
             raise ScriptBroken(
                 f"{problem}, seen from the folder of this file.{hint}\n"
                 f"{_advice(app, home_of(app.entry))}",
-                ("app", "path", place),
+                ("app", "path", index),
             )
 
 

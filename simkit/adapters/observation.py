@@ -236,7 +236,7 @@ def parse_messages(messages: Sequence[Any], format: MessageFormat) -> list[Messa
         parse_messages([{"role": "user", "content": "Hello"}], "openai-chat")
     """
     if format == "openai-responses":
-        return messages_of([(item, f"input[{place}]") for place, item in enumerate(messages)])
+        return messages_of([(item, f"input[{index}]") for index, item in enumerate(messages)])
     body = _encode({"model": "m", "contents" if format == "gemini" else "messages": messages})
     request = HttpRequest("POST", f"https://localhost{_URLS.get(format, '')}", (), body)
     return list(PROTOCOLS[format].parse_request(request).messages)

@@ -110,10 +110,10 @@ class Script(msgspec.Struct, frozen=True):
         )
         self.begin_parts(place)
 
-    def begin_parts(self, place: int) -> None:
+    def begin_parts(self, index: int) -> None:
         """Begin the turn at an index: its lines, failures, results and order."""
         for part in (self.schedule, self.model, self.plan, self.tools):
-            part.begin_turn(place)
+            part.begin_turn(index)
 
     def end_turn(
         self, reply: JsonValue, error: e.ErrorFacts | None, recorder: TraceRecorder
@@ -396,7 +396,7 @@ def _offer_text(offer: Offer, routers: Mapping[str, str]) -> str:
 
 
 def _misfit(
-    line: m.Handoff, place: int | None, tool_call: ToolCall, call: ModelCall, turn: int
+    line: m.Handoff, index: int | None, tool_call: ToolCall, call: ModelCall, turn: int
 ) -> str:
     """Return how a handoff differs from its tool's schema; empty if it fits.
 
@@ -406,7 +406,7 @@ def _misfit(
         (offer.schema for offer in call.model_request.offers if offer.name == tool_call.name), None
     )
     wrong = misfit_of(tool_call.args, schema)
-    at = () if place is None else (place,)
+    at = () if index is None else (index,)
     where = path_text(("turns", turn - 1, "replies", call.run.agent, *at))
     return (
         f"The payload of the handoff to {line.to!r} under {where} is not what `{tool_call.name}` "

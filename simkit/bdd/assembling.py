@@ -246,8 +246,8 @@ class StoryParts(NamedTuple):
         """Return all values as in a scenario file, and their lines."""
         places = self.places.copy()
         turns = [
-            _claimed(turn, self.claims.expect(place, places))
-            for place, turn in enumerate(self.values["turns"])
+            _claimed(turn, self.claims.expect(index, places))
+            for index, turn in enumerate(self.values["turns"])
         ]
         values = {**self.values, "turns": turns}
         return _claimed(values, self.claims.expect(WHOLE, places)), places
@@ -257,21 +257,21 @@ class StoryParts(NamedTuple):
         values, places = self.whole()
         return places.root(values)
 
-    def part(self, place: int) -> tuple[dict[str, Any], Places, tuple[int, ...]]:
+    def part(self, index: int) -> tuple[dict[str, Any], Places, tuple[int, ...]]:
         """Return the same for one turn, which comes last, and those that it depends on.
 
         These are the story's first turn, and the first of its session. Third are the numbers of
         these turns in the story, and the number of all turns.
         """
         turns = self.values["turns"]
-        session = turns[place].get("session")
+        session = turns[index].get("session")
         opened = next(i for i, turn in enumerate(turns) if turn.get("session") == session)
-        before = sorted({0, opened} - {place})
-        places = self.places.copy([*before, place])
-        expect = self.claims.expect(place, places, len(before))
+        before = sorted({0, opened} - {index})
+        places = self.places.copy([*before, index])
+        expect = self.claims.expect(index, places, len(before))
         bare = [{key: turns[i][key] for key in _USER_KEYS if key in turns[i]} for i in before]
-        values = {**self.values, "turns": [*bare, _claimed(turns[place], expect)]}
-        numbers = (*(i + 1 for i in before), place + 1, len(turns))
+        values = {**self.values, "turns": [*bare, _claimed(turns[index], expect)]}
+        numbers = (*(i + 1 for i in before), index + 1, len(turns))
         return _claimed(values, self.claims.expect(WHOLE, places)), places, numbers
 
 
@@ -285,12 +285,12 @@ class Assembly:
         self._changed: set[int] = set()
         self._last: Prepared | None = None
 
-    def change(self, place: int) -> None:
+    def change(self, index: int) -> None:
         """Record that a turn is new or changed; or the claims on the WHOLE run."""
-        if place == WHOLE:
+        if index == WHOLE:
             self._last = None
         else:
-            self._changed.add(place)
+            self._changed.add(index)
 
     def begin_anew(self) -> None:
         """Record that everything has changed."""
@@ -333,7 +333,7 @@ class Assembly:
         parts: StoryParts,
         values: dict[str, Any],
         places: Places,
-        place: int | None = None,
+        index: int | None = None,
         numbers: Sequence[int] = (),
     ) -> Prepared:
         """Assemble the values of the whole story, or those with one turn as the last."""
@@ -342,10 +342,10 @@ class Assembly:
         if self._seed is not None:
             prepared = prepared.with_seed(self._seed)
         turns = prepared.scenario.turns
-        if place is None:
+        if index is None:
             turns = tuple(map(_waiting, turns, parts.standing))
         else:
-            turns = (*turns[:-1], _waiting(turns[-1], parts.standing[place]))
+            turns = (*turns[:-1], _waiting(turns[-1], parts.standing[index]))
         scenario = prepared.scenario.model_copy(update={"turns": turns})
         return msgspec.structs.replace(prepared, scenario=scenario)
 

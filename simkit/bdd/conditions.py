@@ -199,9 +199,9 @@ def condition_of(text: str) -> Condition | None:
             return _condition(words, holes)
     for words, joint in _JOINTS:
         pieces = phrases.split_outside(text, joint)
-        for place in range(1, len(pieces), 2):
-            left = condition_of("".join(pieces[:place]))
-            right = condition_of("".join(pieces[place + 1 :]))
+        for index in range(1, len(pieces), 2):
+            left = condition_of("".join(pieces[:index]))
+            right = condition_of("".join(pieces[index + 1 :]))
             if left and right and not left.takes and not right.takes:
                 return _condition(words, {"condition": left, "other": right})
     return None

@@ -216,8 +216,8 @@ def agent_of(text: str) -> str:
 def split_outside(text: str, separators: str) -> list[str]:
     """Return the pieces of a text with the separators between them; quoted ones are ignored."""
     pieces = [""]
-    for place, part in enumerate(_NOT_A_PIECE.split(text)):
-        if place % 2:
+    for index, part in enumerate(_NOT_A_PIECE.split(text)):
+        if index % 2:
             pieces[-1] += part
             continue
         first, *rest = re.split(f"({separators})", part)

@@ -402,10 +402,10 @@ class Story:
             self._places.say(at, entry.lines, below=assembling.TURN)
             self._reopen(path[1])
 
-    def _reopen(self, place: int) -> None:
+    def _reopen(self, index: int) -> None:
         """Record that an answer was added to a turn, which may have been run already."""
-        self._assembly.change(place)
-        if self._conversation is not None and self._conversation.turns_taken > place:
+        self._assembly.change(index)
+        if self._conversation is not None and self._conversation.turns_taken > index:
             self._begin_anew()
 
     def _last_turns(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
@@ -413,8 +413,8 @@ class Story:
         turns = self.values.get("turns")
         if not turns:
             raise self.error("the user has said nothing yet that this could answer", _SAY)
-        for place in range(len(turns) - self._times, len(turns)):
-            yield ("turns", place), turns[place]
+        for index in range(len(turns) - self._times, len(turns)):
+            yield ("turns", index), turns[index]
 
     def _pipeline_file(self, name: str) -> str:
         folder = Path(self._places.file).parent

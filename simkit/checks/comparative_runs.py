@@ -69,8 +69,8 @@ class _Sides:
         A key identifies a pair of growing lists.
         """
         known = self._equal.get(key, 0)
-        for place in range(known, to):
-            if plain(left[place]) != plain(right[place]):
+        for index in range(known, to):
+            if plain(left[index]) != plain(right[index]):
                 return False
         self._equal[key] = max(known, to)
         return True
@@ -162,9 +162,9 @@ def _parted(before: Any, after: Any, at: str) -> Iterator[tuple[str, Any, Any]]:
                 yield from _parted(before.get(key), after.get(key), f"{at}.{key}")
                 return
     if isinstance(before, list) and isinstance(after, list):
-        for place, (left, right) in enumerate(zip(before, after, strict=False)):
+        for index, (left, right) in enumerate(zip(before, after, strict=False)):
             if left != right:
-                yield from _parted(left, right, f"{at}[{place}]")
+                yield from _parted(left, right, f"{at}[{index}]")
                 return
         yield f"{at}: length", len(before), len(after)
         return

@@ -56,8 +56,8 @@ def check_satisfies(
     """Yield the predicates that fail, raise, or cannot be found."""
     names = scope.expect.satisfies or ()
     is_one = isinstance(names, str)
-    for place, name in enumerate((names,) if isinstance(names, str) else names):
-        path = (*scope.path, "satisfies") if is_one else (*scope.path, "satisfies", place)
+    for index, name in enumerate((names,) if isinstance(names, str) else names):
+        path = (*scope.path, "satisfies") if is_one else (*scope.path, "satisfies", index)
         try:
             predicate = find(name)
         except SimkitError as problem:

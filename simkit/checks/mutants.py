@@ -122,73 +122,73 @@ class _Mutants:
     def __init__(self, view: View) -> None:
         self._view, self._events = view, view.events
         self._calls_asked = {
-            call.id: place
-            for place, event in enumerate(self._events)
+            call.id: index
+            for index, event in enumerate(self._events)
             if isinstance(event, e.MessageAdded)
             for call in event.message.calls
         }
         """Tool call to the event that adds the message that asks for it."""
         self._streams: dict[str, tuple[list[int], list[e.Cut]]] = {}
         self._defined = {
-            event.number: (place, event)
-            for place, event in enumerate(self._events)
+            event.number: (index, event)
+            for index, event in enumerate(self._events)
             if isinstance(event, e.ToolDefined)
         }
         """The definitions that no context before has offered, each with its place."""
 
     def all(self) -> Iterator[TraceMutant]:
         last_writes = self._last_writes()
-        for place, event in enumerate(self._events):
+        for index, event in enumerate(self._events):
             match event:
                 case e.ContextBuilt():
-                    yield from self._contexts(place, event)
+                    yield from self._contexts(index, event)
                     yield from self._definitions(event)
                 case e.HandoffRequested():
-                    yield from self._payloads(place, event)
-                    yield from self._targets(place, event)
+                    yield from self._payloads(index, event)
+                    yield from self._targets(index, event)
                 case e.StateUpdated():
-                    yield from self._updates(place, event, last_writes)
+                    yield from self._updates(index, event, last_writes)
                 case e.ToolCalled():
-                    yield from self._arguments(place, event)
+                    yield from self._arguments(index, event)
                 case e.ToolReturned():
-                    yield from self._results(place, event)
+                    yield from self._results(index, event)
                 case e.TurnFinished():
-                    yield from self._replies(place, event)
+                    yield from self._replies(index, event)
 
     # Contexts
 
-    def _contexts(self, place: int, event: e.ContextBuilt) -> Iterator[TraceMutant]:
+    def _contexts(self, position: int, event: e.ContextBuilt) -> Iterator[TraceMutant]:
         """Yield a mutant for each message that a context shows, and for each piece of one."""
         call = self._view.calls[event.call]
         for index, part in enumerate(event.parts):
             if isinstance(part, e.Shown):
-                yield from self._histories(place, event, call, index, part)
+                yield from self._histories(position, event, call, index, part)
             elif part.pieces:
                 for inner, piece in enumerate(part.pieces):
                     message = replace(part.message, content=piece.content, data=None)
-                    changes = partial(without_piece, place, event, index, inner)
+                    changes = partial(without_piece, position, event, index, inner)
                     yield self._left_out(event, call, message, piece.section, changes)
             else:
-                whole = partial(without_part, place, event, index, {})
+                whole = partial(without_part, position, event, index, {})
                 yield self._left_out(event, call, part.message, part.section, whole)
         for index, number in enumerate(event.said):
             message = self._view.messages[number]
             later = (*event.said[:index], *event.said[index + 1 :])
             tokens = event.tokens - self._view.tokens[number]
             changed = replace(event, said=later, tokens=tokens)
-            yield self._left_out(event, call, message, "run", fixed({place: changed}))
+            yield self._left_out(event, call, message, "run", fixed({position: changed}))
 
     def _histories(
-        self, place: int, event: e.ContextBuilt, call: CallView, index: int, part: e.Shown
+        self, position: int, event: e.ContextBuilt, call: CallView, index: int, part: e.Shown
     ) -> Iterator[TraceMutant]:
         settled, cuts = self._streams.setdefault(part.stream, ([], []))
         if part.restarts:
             settled, cuts = self._streams[part.stream] = ([], [])
         settled += part.kept
         cuts += part.cuts
-        after = self._after(place, part)
+        after = self._after(position, part)
         if part.rendered is not None:
-            changes = partial(without_part, place, event, index, after)
+            changes = partial(without_part, position, event, index, after)
             yield self._left_out(event, call, part.rendered, part.section, changes)
             return
         size = len(settled) + len(part.tail)
@@ -197,7 +197,7 @@ class _Mutants:
             message = self._view.messages[number]
             changes = partial(
                 without_message,
-                index=place,
+                index=position,
                 event=event,
                 part=index,
                 at=at,
@@ -209,9 +209,9 @@ class _Mutants:
             )
             yield self._left_out(event, call, message, part.section, changes)
 
-    def _after(self, place: int, part: e.Shown) -> Changes:
+    def _after(self, position: int, part: e.Shown) -> Changes:
         """Return the next context of a stream, with what this one would have added to it."""
-        for later in range(place + 1, len(self._events)):
+        for later in range(position + 1, len(self._events)):
             event = self._events[later]
             if not isinstance(event, e.ContextBuilt):
                 continue
@@ -257,7 +257,7 @@ class _Mutants:
 
     # Handoffs
 
-    def _payloads(self, place: int, event: e.HandoffRequested) -> Iterator[TraceMutant]:
+    def _payloads(self, index: int, event: e.HandoffRequested) -> Iterator[TraceMutant]:
         payload = self._view.handoffs[event.handoff].payload
         if not isinstance(event.payload, Mapping) or not event.payload:
             return
@@ -265,12 +265,12 @@ class _Mutants:
         for key, changed, how in _variants(event.payload):
             pair = f"{event.from_agent} → {event.to_agent}"
             text = f"`{key}` of the payload {pair} {how}" if key else f"the payload {pair} {how}"
-            changes = partial(with_payload, self._events, place, event, changed, asks)
+            changes = partial(with_payload, self._events, index, event, changed, asks)
             fact = {"key": key, "source": event.from_agent, "target": event.to_agent}
             value = payload.get(key) if key else payload
             yield _mutant("payloads", event, text, changes, value, **fact)
 
-    def _targets(self, place: int, event: e.HandoffRequested) -> Iterator[TraceMutant]:
+    def _targets(self, index: int, event: e.HandoffRequested) -> Iterator[TraceMutant]:
         ran = (run.agent for run in self._view.runs.values())
         agents = dict.fromkeys((*self._view.pipeline.agents, *ran))
         others = [name for name in agents if name not in (event.from_agent, event.to_agent)]
@@ -285,46 +285,46 @@ class _Mutants:
     def _last_writes(self) -> Mapping[tuple[int, str], int]:
         """Return turn and channel to the place of the last write."""
         return {
-            (event.turn, name): place
-            for place, event in enumerate(self._events)
+            (event.turn, name): index
+            for index, event in enumerate(self._events)
             if isinstance(event, e.StateUpdated)
             for name in event.update
         }
 
     def _updates(
-        self, place: int, event: e.StateUpdated, last: Mapping[tuple[int, str], int]
+        self, index: int, event: e.StateUpdated, last: Mapping[tuple[int, str], int]
     ) -> Iterator[TraceMutant]:
         """Yield mutants of what runs and handoffs wrote, where no later write hides it."""
         if event.cause in ("given", "user") or not event.turn or event.state:
             return
         turn = self._view.turns[event.turn - 1]
         for name, raw in event.update.items():
-            if last[event.turn, name] != place or name not in turn.state:
+            if last[event.turn, name] != index or name not in turn.state:
                 continue
             reset = raw["$set"] if isinstance(raw, Mapping) and [*raw] == ["$set"] else ABSENT
             for key, changed, how in _variants(raw if reset is ABSENT else reset):
                 raw_changed = changed if reset is ABSENT else {"$set": changed}
                 place_text = f"`{key}` of channel `{name}`" if key else f"channel `{name}`"
                 text = f"what {event.agent or 'the handoff'} wrote to {place_text} {how}"
-                changes = fixed({place: _with_written(event, name, raw_changed)})
+                changes = fixed({index: _with_written(event, name, raw_changed)})
                 value = _at(turn.state[name], key)
                 yield _mutant("state", event, text, changes, value, name=name, key=key)
 
     # Tools
 
-    def _arguments(self, place: int, event: e.ToolCalled) -> Iterator[TraceMutant]:
+    def _arguments(self, index: int, event: e.ToolCalled) -> Iterator[TraceMutant]:
         if not isinstance(event.args, Mapping) or not event.args:
             return
         asks = self._calls_asked.get(event.call_id, -1)
         for key, changed, how in _variants(event.args):
             text = f"`{key}` of the arguments of {event.tool} {how}"
-            changes = partial(with_arguments, self._events, place, event, changed, asks)
+            changes = partial(with_arguments, self._events, index, event, changed, asks)
             value = event.args.get(key)
             yield _mutant("arguments", event, text, changes, value, name=event.tool, key=key)
 
-    def _results(self, place: int, event: e.ToolReturned) -> Iterator[TraceMutant]:
+    def _results(self, index: int, event: e.ToolReturned) -> Iterator[TraceMutant]:
         changed = replace(event, result=other_value(event.result))
-        changes: dict[int, e.AnyEvent] = {place: changed}
+        changes: dict[int, e.AnyEvent] = {index: changed}
         for later, message in enumerate(self._events):
             if not isinstance(message, e.MessageAdded) or not event.call_id:
                 continue
@@ -336,13 +336,13 @@ class _Mutants:
         text = f"the result of {event.tool} was changed"
         yield _mutant("results", event, text, fixed(changes), result, name=event.tool)
 
-    def _replies(self, place: int, event: e.TurnFinished) -> Iterator[TraceMutant]:
+    def _replies(self, index: int, event: e.TurnFinished) -> Iterator[TraceMutant]:
         if event.reply is None or event.error is not None:
             return
         turn = self._view.turns[event.turn - 1]
         agent = turn.runs[-1].agent if turn.runs else "the pipeline"
         text = f"the reply of a turn that ends with {agent} was changed"
-        changes = fixed({place: replace(event, reply=CHANGED)})
+        changes = fixed({index: replace(event, reply=CHANGED)})
         yield _mutant("replies", event, text, changes, turn.reply)
 
 

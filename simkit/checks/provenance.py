@@ -89,11 +89,11 @@ def unshown_counts(context: ContextView, section: str, scope: Scope) -> Iterator
 def circumstances(call: CallView, scope: Scope) -> Iterator[str]:
     """Yield what an empty section could have read: earlier runs, and empty channels."""
     runs = [run for run in scope.runs if run.turn == call.turn]
-    place = next((at for at, run in enumerate(runs) if run.id == call.run), None)
-    if place is None:
+    index = next((at for at, run in enumerate(runs) if run.id == call.run), None)
+    if index is None:
         return
-    yield f"ran before it in turn {call.turn}: {listed([run.agent for run in runs[:place]])}"
-    received = runs[place].received
+    yield f"ran before it in turn {call.turn}: {listed([run.agent for run in runs[:index]])}"
+    received = runs[index].received
     if not isinstance(received, Mapping):
         return
     empty = [name for name, value in received.items() if value in (None, "", (), [], {})]
@@ -165,9 +165,9 @@ def wanted_but_left_out(
     """Yield the expected elements that are among the dropped messages."""
     places: dict[tuple[Any, ...], None] = {}
     for miss in builder.misses(matcher, value):
-        place = next((i for i, step in enumerate(miss.at) if isinstance(step, int)), None)
-        if place is not None:
-            places[miss.at[: place + 1]] = None
+        index = next((i for i, step in enumerate(miss.at) if isinstance(step, int)), None)
+        if index is not None:
+            places[miss.at[: index + 1]] = None
     for at in islice(places, LINES_MAX):
         matcher_there = follow(matcher, at)
         if not isinstance(matcher_there, (Mapping, str)):
@@ -189,15 +189,15 @@ def nearest(matcher: Matcher, messages: Sequence[Message]) -> list[Difference]:
     first = len(messages) - len(recent)
     distances = [_distance_from(matcher, message) for message in recent]
     least = min(distances)
-    place = distances.index(least)
-    misses = matcher.mismatches(recent[place])
+    index = distances.index(least)
+    misses = matcher.mismatches(recent[index])
     is_far = least >= FAR * len(misses)
     most = max(len(matcher.mismatches(difference)) for difference in recent) if is_far else 0
     if is_far and (not misses[0].path or len(misses) == most > 1):
         return []
     return [
         Difference(
-            f"messages[{first + place}]{difference.at and '.'}{difference.at}",
+            f"messages[{first + index}]{difference.at and '.'}{difference.at}",
             difference.expected,
             difference.actual,
             difference.note,
@@ -226,8 +226,8 @@ def around(message: Message, matcher: Any) -> str:
     """Return a message on one line, cut around the text that a matcher searches."""
     calls = [f"{call.name} {as_text(call.args)}" for call in message.calls]
     text = without_secrets_in(" ".join(" ".join([message.content, *calls]).split()))
-    place = next(
+    index = next(
         (position for pattern in patterns_of(matcher) if (position := text.find(pattern)) >= 0), 0
     )
-    start = max(0, place - _BEFORE) if len(text) > CONTENT_MAX else 0
+    start = max(0, index - _BEFORE) if len(text) > CONTENT_MAX else 0
     return f"{speaker(message)}: {short_from(text, start, CONTENT_MAX)}"

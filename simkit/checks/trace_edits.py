@@ -160,11 +160,11 @@ def _asking(
     return replace(event, message=replace(event.message, calls=tuple(calls)))
 
 
-def _but(values: Sequence[Any], place: int) -> tuple[Any, ...]:
+def _but(values: Sequence[Any], index: int) -> tuple[Any, ...]:
     """Return all values but the one at an index, which may be outside."""
-    return tuple(value for at, value in enumerate(values) if at != place)
+    return tuple(value for at, value in enumerate(values) if at != index)
 
 
-def put_at(values: Sequence[Any], place: int, value: Any) -> tuple[Any, ...]:
+def put_at(values: Sequence[Any], index: int, value: Any) -> tuple[Any, ...]:
     """Return the values with another one at an index."""
-    return (*values[:place], value, *values[place + 1 :])
+    return (*values[:index], value, *values[index + 1 :])

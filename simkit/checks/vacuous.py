@@ -94,7 +94,7 @@ def _why_vacuous(
     return ""
 
 
-def _why_uncompared(search: _Search, operand: Any, place: Path, turn: int) -> str:
+def _why_uncompared(search: _Search, operand: Any, path: Path, turn: int) -> str:
     """Return why the `$unique` at a place compares no elements; empty if it could.
 
     Of keys it is asked only if there are such elements: the next conversation may have some.
@@ -104,10 +104,10 @@ def _why_uncompared(search: _Search, operand: Any, place: Path, turn: int) -> st
     if matcher is not ABSENT:
         if not polarity_of(matcher).affirms:
             return ""
-        if not search.could_hold({"$has": [matcher]}, place, turn):
+        if not search.could_hold({"$has": [matcher]}, path, turn):
             return f"nothing in the trace matches {line(matcher)}"
     with_keys = {"$all": [element, *({key: _ANY} for key in keys)]}
-    if search.occurs(element, place) and not search.occurs(with_keys, place):
+    if search.occurs(element, path) and not search.occurs(with_keys, path):
         return f"no element in the trace has {' and '.join(f'`{key}`' for key in keys)}"
     return ""
 
@@ -129,8 +129,8 @@ def _is_of_claim(unheld_path: Path, path: Path, inner: Path) -> bool:
 
 def _negatives(expect: Expect) -> Iterator[tuple[Path, Any]]:
     for key, context in expect.context.items():
-        for place, matcher in enumerate(context.excludes or ()):
-            yield ("context", key, "excludes", place), matcher
+        for index, matcher in enumerate(context.excludes or ()):
+            yield ("context", key, "excludes", index), matcher
         for name, matcher in context.claimed().items():
             if name != "excludes":
                 yield from _nots(("context", key, name), matcher)
@@ -198,9 +198,9 @@ class _Search:
         quoted = json.dumps(key, ensure_ascii=False)
         return quoted in self._keys or json.dumps(quoted, ensure_ascii=False)[1:-1] in self._keys
 
-    def occurs(self, element: Any, place: Path) -> bool:
+    def occurs(self, element: Any, path: Path) -> bool:
         """Return whether an element of the lists at a place matches."""
-        return self._occurring.occurs(element, (*place, "$has"))
+        return self._occurring.occurs(element, (*path, "$has"))
 
     def _occurs(self, text: str, turn: int) -> bool:
         """Search around the claim's turn first: most patterns come from there."""

@@ -59,8 +59,8 @@ def offer(changes: Sequence[FileChange], notes: Sequence[Note], accepts_all: boo
     for change in changes:
         answer_row("changes", {"file": change.file, "diff": change.diff()})
         echo(f"\n{_painted(change.diff(), paint)}")
-    for place, line in enumerate(note_lines(notes)):
-        echo(line if place else f"\n{line}")
+    for index, line in enumerate(note_lines(notes)):
+        echo(line if index else f"\n{line}")
     if changes:
         echo()
     files_written: list[str] = []

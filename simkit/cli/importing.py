@@ -56,7 +56,7 @@ def import_trace(
     export = read_export(_content(file), file)
     conversations = conversations_of(steps_of(export))
     stem = Path(file).name.partition(".")[0]
-    place = Path(target or f"{stem}{SCENARIO_SUFFIX}")
+    path = Path(target or f"{stem}{SCENARIO_SUFFIX}")
     complete = [conversation for conversation in conversations if not conversation.refused]
     folders, chosen = tuple(folders), options_of(options)
     requests = [
@@ -70,21 +70,21 @@ def import_trace(
     if not complete:
         raise TraceError(_nothing_told(file, export, conversations))
     titles = [*_free_names(complete)]
-    trees = [scenario_tree(*row, place) for row in zip(complete, titles, requests, strict=True)]
-    make_folder(place.parent)
-    if not write_new(place, scenarios_text(file, export, trees)):
-        raise SimkitError(f"{place}: there is such a file, and nothing is written over it")
+    trees = [scenario_tree(*row, path) for row in zip(complete, titles, requests, strict=True)]
+    make_folder(path.parent)
+    if not write_new(path, scenarios_text(file, export, trees)):
+        raise SimkitError(f"{path}: there is such a file, and nothing is written over it")
     turns = sum(len(tree["turns"]) for tree in trees)
     answer(scenarios=[{"name": title} for title in titles])
-    echo(f"{place}: written: {counted(len(trees), 'scenario')}, {counted(turns, 'turn')}")
+    echo(f"{path}: written: {counted(len(trees), 'scenario')}, {counted(turns, 'turn')}")
     if not pipeline:
-        echo(f"Next: `simkit replay {shell_word(str(place))}`")
+        echo(f"Next: `simkit replay {shell_word(str(path))}`")
         return 0
     from simkit.cli.plan import RunPlan
     from simkit.cli.replay import ReplayOptions, replay
 
     form = "json" if current_answer() is not None else "table"
-    code = replay(ReplayOptions(plan=RunPlan(paths=(str(place),)), form=form))
+    code = replay(ReplayOptions(plan=RunPlan(paths=(str(path),)), form=form))
     return max(code, BROKEN if len(complete) < len(conversations) else 0)
 
 
@@ -155,14 +155,14 @@ def _free_names(conversations: Sequence[RecordedConversation]) -> Iterator[str]:
 
 
 def scenario_tree(
-    conversation: RecordedConversation, name: str, request: AppRequest, place: Path
+    conversation: RecordedConversation, name: str, request: AppRequest, path: Path
 ) -> dict[str, Any]:
     is_code = ":" in request.name
-    app = app_options(request, place, ()) if is_code else {}
+    app = app_options(request, path, ()) if is_code else {}
     functions = _functions_of(request) if is_code else {}
     pipeline = request.name or _NO_PIPELINE
     if pipeline.endswith(_SUFFIXES):
-        pipeline = os.path.relpath(pipeline, place.parent).replace(os.sep, "/")
+        pipeline = os.path.relpath(pipeline, path.parent).replace(os.sep, "/")
     return imported.imported_scenario(conversation, name, pipeline, app, functions)
 
 

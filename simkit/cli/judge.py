@@ -318,5 +318,5 @@ class ObservedRuns:
 
 
 def _holds_traces(path: str) -> bool:
-    place = Path(path)
-    return path.endswith(SUFFIX) or place.name == FOLDER or (place / "last.json").is_file()
+    address = Path(path)
+    return path.endswith(SUFFIX) or address.name == FOLDER or (address / "last.json").is_file()

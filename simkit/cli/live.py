@@ -351,16 +351,16 @@ class _Campaign:
         free = max(self._options.processes - self._running, 1)
         return max(self._dearest, self._left_usd / free)
 
-    def _task(self, place: int, number: int) -> _Task:
+    def _task(self, index: int, number: int) -> _Task:
         allowance = self._allowance()
         self._reserved += allowance or 0
         return _Task(
-            place=place,
-            item=self._items[place],
+            place=index,
+            item=self._items[index],
             number=number,
             options=self._options,
             prices=self._prices,
-            stem=self._stems[place],
+            stem=self._stems[index],
             allowance_usd=allowance,
             now=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         )

@@ -77,11 +77,11 @@ def mutate(
 def _traces(runs: Sequence[ObservedRun], most: int, seed: int) -> MutationReport:
     """Judge the mutants of all traces: a mutant is a fact, changed in one run after the other."""
     places: dict[tuple[str, str, str], list[tuple[int, TraceMutant]]] = {}
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         pipeline = run.prepared.pipeline_document
         name = f"{pipeline.file}#{run.prepared.pipeline.pipeline}"
         for mutant in trace_mutants(run.outcome.view):
-            places.setdefault((name, mutant.kind, mutant.text), []).append((place, mutant))
+            places.setdefault((name, mutant.kind, mutant.text), []).append((index, mutant))
     chosen = chosen_by_seed(list(places), most, seed)
     judges = [TraceJudge(run) for run in runs]
     verdicts = [_verdict(judges, places[fact]) for fact in chosen]
@@ -188,11 +188,11 @@ class TraceJudge:
     def difference(self, view: View) -> tuple[int, dict[str, Any]] | None:
         """Return the first turn that a claim would find different in a view, and that claim."""
         turns = self._run.outcome.view.turns
-        for place in range(min(len(turns), len(view.turns))):
-            claims = parts_of(first_claims(self._run.outcome.view, place, self._stable))
-            claim = self._first_killing(claims, place + 1, view)
+        for index in range(min(len(turns), len(view.turns))):
+            claims = parts_of(first_claims(self._run.outcome.view, index, self._stable))
+            claim = self._first_killing(claims, index + 1, view)
             if claim is not None:
-                return place + 1, literal(claim)
+                return index + 1, literal(claim)
         return None
 
     def where(self, turn: int) -> str:

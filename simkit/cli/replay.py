@@ -284,11 +284,11 @@ class _Printer:
         self._file = ""
         self._is_open = False
 
-    def begin(self, entries: Sequence[SelectedEntry], place: int) -> None:
+    def begin(self, entries: Sequence[SelectedEntry], index: int) -> None:
         """Show on the progress line which scenario runs now."""
-        if place < len(entries):
+        if index < len(entries):
             doing = "recording " if self._options.recording is not None else ""
-            self._progress.begin(f"{doing}{entries[place].name or entries[place].file}")
+            self._progress.begin(f"{doing}{entries[index].name or entries[index].file}")
 
     def begin_verifying(self, count: int) -> None:
         """Show on the progress line that a second process runs everything again."""

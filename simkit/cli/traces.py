@@ -64,17 +64,17 @@ def trace_files(path: str) -> list[str]:
 
     A folder may be `.simkit`, or contain it. Raise TraceError if there is no trace.
     """
-    place = Path(path)
-    if not place.is_dir():
+    address = Path(path)
+    if not address.is_dir():
         if path == FOLDER:
             raise _no_earlier_run()
-        if not place.exists():
+        if not address.exists():
             raise TraceError(str(missing(path, SUFFIX)))
         return [path]
-    for folder in (place, place / FOLDER):
+    for folder in (address, address / FOLDER):
         if listed := _listed(folder):
             return listed
-    for folder in (place, place / "traces", place / FOLDER / "traces"):
+    for folder in (address, address / "traces", address / FOLDER / "traces"):
         files = sorted(str(file) for file in folder.glob(f"*{SUFFIX}"))
         if files:
             return files
@@ -171,11 +171,11 @@ class Identities:
 
     def of(self, file: str) -> str:
         """Return the ``file::name`` of a trace's scenario; empty if it is not recorded."""
-        place = Path(file)
-        last = place.parent.parent / "last.json"
+        path = Path(file)
+        last = path.parent.parent / "last.json"
         if last not in self._recorded:
             self._recorded[last] = _recorded(last)
-        return self._recorded[last].get(place.name, "")
+        return self._recorded[last].get(path.name, "")
 
     def line_of(self, identity: str) -> int:
         """Return the line of a scenario in its file; 0 if it does not exist."""

@@ -122,17 +122,17 @@ def check_place(file: str, option: str) -> None:
     An existing report is replaced. A file of sources is not: `--html refund.scenario.yaml` is
     written by somebody who takes the option for a switch.
     """
-    place = Path(file)
-    folder = place.parent
-    if place.is_dir():
+    path = Path(file)
+    folder = path.parent
+    if path.is_dir():
         raise SimkitError(f"{option}: {file} is a folder\n  Name a file in it: {file}/report.html")
     if file.endswith(os.sep):  # The name of a folder, although Path forgets it.
         raise SimkitError(f"{option}: there is no folder {file}")
     if not folder.is_dir():
         raise SimkitError(f"{option}: there is no folder {folder}")
-    if place.exists() and not place.is_file():
+    if path.exists() and not path.is_file():
         return  # A device or a pipe, which needs no room in its folder.
-    if place.exists() and place.name.lower().endswith(SOURCES):
+    if path.exists() and path.name.lower().endswith(SOURCES):
         raise SimkitError(
             f"{option}: {file} is there, is no report, and is not overwritten\n"
             f"  Behind {option} stands the file that is to be written."

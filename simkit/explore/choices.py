@@ -131,7 +131,7 @@ class Source(Protocol):
     is_each: bool
     """Whether each alternative of a choice is taken in some conversation."""
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin the choices of a turn."""
 
     def user(self) -> Choices:
@@ -146,7 +146,7 @@ class Source(Protocol):
     def result(self) -> Choices:
         """Return the choices of a tool's next result."""
 
-    def fate(self, place: int, shares: Mapping[str, float]) -> str:
+    def fate(self, index: int, shares: Mapping[str, float]) -> str:
         """Return which rare thing happens to a turn; empty for none."""
 
     def oddity(self, shares: Mapping[str, float]) -> str:
@@ -191,9 +191,9 @@ class _Recorded:
         turn.results.append(next(turn.coming_results, Choices()))
         return turn.results[-1]
 
-    def fate(self, place: int, shares: Mapping[str, float]) -> str:
+    def fate(self, index: int, shares: Mapping[str, float]) -> str:
         """Return which rare thing happens to a turn; empty for none."""
-        fate = self._fates[place] = self._rare(place, 0, shares)
+        fate = self._fates[index] = self._rare(index, 0, shares)
         return fate
 
     def oddity(self, shares: Mapping[str, float]) -> str:
@@ -204,10 +204,10 @@ class _Recorded:
 
     def tape(self) -> ChoiceLog:
         """Return the choices that were used."""
-        turns = (turn.tape(self._fates.get(place, "")) for place, turn in enumerate(self._turns))
+        turns = (turn.tape(self._fates.get(index, "")) for index, turn in enumerate(self._turns))
         return ChoiceLog(tuple(turns), _used(self.personas))
 
-    def _rare(self, place: int, answer: int, shares: Mapping[str, float]) -> str:
+    def _rare(self, index: int, answer: int, shares: Mapping[str, float]) -> str:
         """Return which rare thing happens to an answer of a turn, counted from 1; 0: to the turn.
 
         It is empty for none.
@@ -259,14 +259,14 @@ class RandomChoices(_Recorded):
         self._plan = plan
         self._enabled = {name for name, flag in zip(names, plan.enabled, strict=False) if flag}
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin the choices of a turn."""
-        turn = self._plan.turns[place]
+        turn = self._plan.turns[index]
         answers, results = map(Choices, turn.answers), map(Choices, turn.results)
         self._begin(Choices(turn.user), Choices(turn.orders), answers, results)
 
-    def _rare(self, place: int, answer: int, shares: Mapping[str, float]) -> str:
-        numbers = self._plan.turns[place].rare
+    def _rare(self, index: int, answer: int, shares: Mapping[str, float]) -> str:
+        numbers = self._plan.turns[index].rare
         number = numbers[answer] if answer < len(numbers) else 0
         if 3 * sum(shares.values()) <= 1:
             # Each is enabled in half of the conversations, and happens there twice as often.
@@ -281,14 +281,14 @@ class ReplayedChoices(_Recorded):
         super().__init__(len(tape.turns), _Digits(tape.personas))
         self._tape = tape
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin the choices of a turn."""
-        turn = self._tape.turns[place]
+        turn = self._tape.turns[index]
         answers = (_Digits(answer.digits) for answer in turn.answers)
         self._begin(_Digits(turn.user), _Digits(turn.orders), answers, map(_Digits, turn.results))
 
-    def _rare(self, place: int, answer: int, shares: Mapping[str, float]) -> str:
-        turn = self._tape.turns[place]
+    def _rare(self, index: int, answer: int, shares: Mapping[str, float]) -> str:
+        turn = self._tape.turns[index]
         oddities = (turn.fate, *(each.oddity for each in turn.answers))
         kind = oddities[answer] if answer < len(oddities) else ""
         return kind if kind in shares else ""

@@ -419,7 +419,7 @@ class _Conversation:
         """Yield each turn that was taken, as a scenario says it."""
         scene, order = self._scene, self._order
         assert order is not None
-        for place, (turn, replies, results) in enumerate(
+        for index, (turn, replies, results) in enumerate(
             zip(self._crowd.turns, scene.replies, scene.results, strict=False)
         ):
             script = {key: value for key, value in turn.items() if key != "expect"}
@@ -430,7 +430,7 @@ class _Conversation:
                 }
             if results:
                 script["tool_results"] = results
-            if names := order.order_of(place):
+            if names := order.order_of(index):
                 script["schedule"] = names
             if "expect" in turn:
                 script["expect"] = turn["expect"]

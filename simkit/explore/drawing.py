@@ -170,7 +170,7 @@ def lucky(plan: Plan, luck: int, count: int) -> Plan:
 def enabled_things(number: int, count: int) -> tuple[bool, ...]:
     """Return whether each of some rare things may happen, by a number; for 0 none may."""
     bits = next(_stream(number)) if number else 0
-    return tuple(bool(bits >> place & 1) for place in range(count))
+    return tuple(bool(bits >> index & 1) for index in range(count))
 
 
 def turn_plan(number: int) -> TurnPlan:

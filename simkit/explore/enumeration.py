@@ -97,7 +97,7 @@ class Enumerated:
                 return [*(digit for digit, _ in steps), digit + 1]
         return None
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Do nothing: choices follow each other."""
 
     def user(self) -> Choices:
@@ -106,11 +106,11 @@ class Enumerated:
 
     order = answer = result = user
 
-    def fate(self, place: int, shares: Mapping[str, float]) -> str:
+    def fate(self, index: int, shares: Mapping[str, float]) -> str:
         """Return which rare thing happens to a turn; empty for none. It is chosen once."""
-        if place not in self._fates:
-            self._fates[place] = self.oddity(shares)
-        return self._fates[place]
+        if index not in self._fates:
+            self._fates[index] = self.oddity(shares)
+        return self._fates[index]
 
     def oddity(self, shares: Mapping[str, float]) -> str:
         """Return which rare thing happens to the next answer; empty for none."""
@@ -291,11 +291,11 @@ def _wave(
     """
     wave: list[tuple[int, Interval, int]] = []
     before = 0
-    for place, each in enumerate(places):
+    for index, each in enumerate(places):
         if before >= runs or len(wave) == most:
             break
         if isinstance(each, Interval):
-            wave.append((place, each, runs - before))
+            wave.append((index, each, runs - before))
         else:
             before += each.tally.runs
     return wave

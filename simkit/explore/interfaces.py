@@ -87,10 +87,10 @@ class ChoosingModel:
         self._last: dict[str, Reply] = {}
         """Agent to its last action in the turn."""
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin a turn with its choices."""
         self._calls, self._repeats, self._last = TurnCalls(), Counter(), {}
-        self._scene.begin_turn(place)
+        self._scene.begin_turn(index)
 
     def begin_group(self, agents: Sequence[str]) -> None:
         """Do nothing: no line is ambiguous."""
@@ -128,9 +128,9 @@ class ChoosingModel:
             return self._answer_of_line(request, line, place)
         return self._any_answer(request, choices, searches=searches)
 
-    def _answer_of_line(self, request: ModelRequest, line: Any, place: int) -> Answer:
+    def _answer_of_line(self, request: ModelRequest, line: Any, index: int) -> Answer:
         """Return the answer of a line of the simulation."""
-        where = ("models", request.agent, place)
+        where = ("models", request.agent, index)
         try:
             answer = self._checker.answer(reply_line(line), request, where)
         except ScriptMisfit as problem:
@@ -403,7 +403,7 @@ class ChoosingTools:
         """``real`` returns whether a tool has a function, and ``run`` calls it."""
         self._scene, self._interfaces, self._real, self._run = scene, interfaces, real, run
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Do nothing: the model begins the turn."""
 
     def unused(self) -> tuple[UnusedResults, ...]:

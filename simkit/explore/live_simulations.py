@@ -76,16 +76,16 @@ class LiveFaults:
 
     def need_store(self) -> bool:
         """Return whether a process may end, so that a store must be there from the beginning."""
-        kinds = [self.fate(place) for place in range(len(self.fates))]
+        kinds = [self.fate(index) for index in range(len(self.fates))]
         return CRASH in kinds or RESTART in kinds[1:]
 
-    def fate(self, place: int) -> str:
+    def fate(self, index: int) -> str:
         """Return what happens to a turn; empty for nothing."""
-        return rare(self.fates[place], self.of_turns) if place < len(self.fates) else ""
+        return rare(self.fates[index], self.of_turns) if index < len(self.fates) else ""
 
-    def of_calls(self, place: int) -> dict[str, Any]:
+    def of_calls(self, index: int) -> dict[str, Any]:
         """Return the faults of the model calls of a turn, as a scenario writes them."""
-        numbers = self._calls[place] if place < len(self._calls) else ()
+        numbers = self._calls[index] if index < len(self._calls) else ()
         kinds = [rare(number, self._of_calls) for number in numbers]
         faults = [{"call": n, "error": kind} for n, kind in enumerate(kinds, 1) if kind]
         return {"faults": faults} if faults else {}
@@ -353,8 +353,8 @@ class LiveSimulation:
         """Return the scenario of all turns with these claims, and the results that were used."""
         view = conversation.view
         turns = []
-        for place, turn in enumerate(crowd.turns):
-            used = {tool.tool for tool in view.turns[place].tools}
+        for index, turn in enumerate(crowd.turns):
+            used = {tool.tool for tool in view.turns[index].tools}
             results = {k: v for k, v in turn.get("tool_results", {}).items() if k in used}
             rest = {key: value for key, value in turn.items() if key != "tool_results"}
             turns.append({**rest, **({"tool_results": results} if results else {})})

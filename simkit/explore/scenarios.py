@@ -70,14 +70,14 @@ def conversation_data(discovery: Discovery, subject: Subject) -> dict[str, Any]:
         claim = dict(record.denials[discovery.cause])
         if finding.path[0] != "turns":
             return {"turns": turns, "expect": claim}
-        place = int(finding.path[1])
-        turns[place]["expect"] = {**turns[place].get("expect", {}), **claim}
+        index = int(finding.path[1])
+        turns[index]["expect"] = {**turns[index].get("expect", {}), **claim}
     if label_of(discovery.cause) == "finally":
         return {"turns": turns, "expect": _only(subject.finally_, finding.path[1:])}
     if label_of(discovery.cause) == "always":
-        place = int(finding.path[1])
-        claim = _only(record.claims[place], finding.path[3:])
-        turns[place]["expect"] = {**turns[place].get("expect", {}), **claim}
+        index = int(finding.path[1])
+        claim = _only(record.claims[index], finding.path[3:])
+        turns[index]["expect"] = {**turns[index].get("expect", {}), **claim}
     return {"turns": turns}
 
 

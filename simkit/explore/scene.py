@@ -79,11 +79,11 @@ class Scene:
             self._offers.add(offer)
             self.offered.update(parts_of(*offer))
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin a turn, or run one again that waits for the user: in a new process it does."""
         self._again = None
-        if place < len(self._given):
-            self._again = {key: [*answers] for key, answers in self._given[place].items()}
+        if index < len(self._given):
+            self._again = {key: [*answers] for key, answers in self._given[index].items()}
             return
         self._given.append({})
         self.replies.append({})
@@ -317,17 +317,17 @@ class OrderChoices:
         self._is_first = False
         """Whether the last answer was that of the call that was made first."""
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin a turn with its choices, or run one again, in a new process, as it ran."""
-        self._again, self._place = None, place
+        self._again, self._place = None, index
         self._group, self._is_together = 0, False
-        if place in self._turns:
-            self._again = [*self._turns[place]]
+        if index in self._turns:
+            self._again = [*self._turns[index]]
             self.answers_at_once = not self._again
             return
         self._pick = None if self._word == FIFO else self._pick_of(self._choices().below)
         self.answers_at_once = self._pick is None
-        self._turns[place] = []
+        self._turns[index] = []
 
     def _pick_of(self, below: Below) -> Pick | None:
         if self._is_each:

@@ -143,37 +143,37 @@ class Shrinker:
 
     def _simplify_answers(self) -> None:
         """Cut answers of one turn, and make them the simplest ones."""
-        for place in reversed(range(len(self.best.turns))):
+        for index in reversed(range(len(self.best.turns))):
             for changed in _CHANGED_ANSWERS:
                 # The tape that was taken last may end earlier.
-                for start, end in _ranges(partial(self._count, place)):
+                for start, end in _ranges(partial(self._count, index)):
                     turns = self.best.turns
-                    turn = changed(turns[place], start, end)
-                    self._try_turns((*turns[:place], turn, *turns[place + 1 :]))
+                    turn = changed(turns[index], start, end)
+                    self._try_turns((*turns[:index], turn, *turns[index + 1 :]))
 
-    def _count(self, place: int) -> int:
+    def _count(self, index: int) -> int:
         """Return how many answers of models or tools a turn has."""
-        if place >= len(self.best.turns):
+        if index >= len(self.best.turns):
             return 0
-        turn = self.best.turns[place]
+        turn = self.best.turns[index]
         return max(len(turn.answers), len(turn.results))
 
     def _lower_digits(self) -> None:
         """Make single choices simpler."""
         number = 0
         while number < len(parts := _parts(self.best)):
-            for place in reversed(range(len(parts[number]))):
-                self._lower_digit(number, place)
+            for index in reversed(range(len(parts[number]))):
+                self._lower_digit(number, index)
             number += 1
 
-    def _lower_digit(self, number: int, place: int) -> None:
+    def _lower_digit(self, number: int, index: int) -> None:
         parts = _parts(self.best)
         digits = parts[number] if number < len(parts) else ()
-        if place >= len(digits) or not (digit := digits[place]):
+        if index >= len(digits) or not (digit := digits[index]):
             return
         lower = sorted({*range(min(digit, _LOWER_MAX)), digit // 2, digit - 1})
         for value in lower:
-            parts[number] = (*digits[:place], value, *digits[place + 1 :])
+            parts[number] = (*digits[:index], value, *digits[index + 1 :])
             if self._takes(_with_parts(self.best, parts)):
                 return
 

@@ -85,11 +85,11 @@ def request_to_user(
     assert options is not None
     system = f"{_PROMPT}\n{_USER_LINE}\n{identity_of(user, persona)}"
     messages = [Message("system", system)]
-    for place, prompt in enumerate(talk.prompts):
+    for index, prompt in enumerate(talk.prompts):
         messages.append(Message("user", prompt))
-        if place < len(talk.messages):
+        if index < len(talk.messages):
             # Its earlier answers have the form that the next one must have.
-            answer = {DONE: False, MESSAGE: talk.messages[place]}
+            answer = {DONE: False, MESSAGE: talk.messages[index]}
             messages.append(Message("assistant", msgspec.json.encode(answer).decode()))
     return ParsedRequest(
         options.protocol,

@@ -328,9 +328,9 @@ class SimulatedUsers:
 
     def ends_process(self) -> list[bool]:
         """Return for each turn that may come whether a process may end before it, or in it."""
-        fates = [self._fate(place) for place in range(self._source.turns)]
+        fates = [self._fate(index) for index in range(self._source.turns)]
         return [
-            fate == CRASH or (fate == RESTART and place > 0) for place, fate in enumerate(fates)
+            fate == CRASH or (fate == RESTART and index > 0) for index, fate in enumerate(fates)
         ]
 
     def speak(self) -> bool:
@@ -390,5 +390,5 @@ class SimulatedUsers:
         self.turns.append(turn)
         self.speakers.append(session)
 
-    def _fate(self, place: int) -> str:
-        return self._source.fate(place, self._shares)
+    def _fate(self, index: int) -> str:
+        return self._source.fate(index, self._shares)

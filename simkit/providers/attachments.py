@@ -141,8 +141,8 @@ def merged(body: JsonValue, raw: JsonValue, at: str = "raw") -> Any:
         return {**body, **new}
     if isinstance(body, (list, tuple)) and isinstance(raw, (list, tuple)):
         both = [
-            merged(left, right, f"{at}[{place}]")
-            for place, (left, right) in enumerate(zip(body, raw, strict=False))
+            merged(left, right, f"{at}[{index}]")
+            for index, (left, right) in enumerate(zip(body, raw, strict=False))
         ]
         return [*both, *body[len(raw) :], *raw[len(body) :]]
     if isinstance(body, (Mapping, list, tuple)):
@@ -307,12 +307,12 @@ def _with_item(now: Message, reply: Message, match: re.Match[str], item_id: str)
     if match["text"]:
         return msgspec.structs.replace(now, content=reply.content)
     items = parts_in(reply, REASONING) if match["thought"] else reply.calls
-    place = int(match["place"] or match["call"] or 0)
-    if place >= len(items):
+    index = int(match["place"] or match["call"] or 0)
+    if index >= len(items):
         raise WireInvalid(f"no item {item_id!r} was served in this session", "input")
     if match["called"]:
-        return msgspec.structs.replace(now, calls=(*now.calls, reply.calls[place]))
-    thoughts = [*parts_in(now, REASONING), items[place]]
+        return msgspec.structs.replace(now, calls=(*now.calls, reply.calls[index]))
+    thoughts = [*parts_in(now, REASONING), items[index]]
     return msgspec.structs.replace(now, data={REASONING: thoughts})
 
 

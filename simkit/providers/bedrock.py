@@ -50,7 +50,7 @@ def _whole(request: HttpRequest, body: Record, parsed: Sequence[Message]) -> val
     if (schema := as_json(maybe(form, "schema", ""))) is not None:
         own["output_format"] = {"type": "json_schema", "schema": schema}
     if _MARK.encode() in request.body:
-        items = [_message(item, place) for item, place in records(body, "messages")]
+        items = [_message(item, address) for item, address in records(body, "messages")]
         request = msgspec.structs.replace(request, body=json_bytes({**own, "messages": items}))
     return msgspec.structs.replace(messages.whole(request, own, parsed), protocol="bedrock")
 
@@ -63,9 +63,9 @@ def _message(item: Record, at: str) -> dict[str, Any]:
 def _blocks(record: Record, key: str, at: str) -> list[dict[str, Any]]:
     """Return the blocks of a list; a mark belongs to the block before it."""
     blocks = list[dict[str, Any]]()
-    for block, place in records(record, key, at):
+    for block, path in records(record, key, at):
         if _MARK not in block:
-            blocks.append(_block(block, place))
+            blocks.append(_block(block, path))
         elif blocks:
             blocks[-1]["cache_control"] = block[_MARK]
     return blocks
@@ -77,12 +77,12 @@ def _block(block: Record, at: str) -> dict[str, Any]:
         value = block.get(kind)
         is_value = kind == "json" and not isinstance(value, str)
         return {"type": "text", "text": json_text(value) if is_value else value}
-    inner, place = need(block, kind, dict, at), under(at, kind)
+    inner, path = need(block, kind, dict, at), under(at, kind)
     if kind in _BLOCKS:
-        return _BLOCKS[kind](inner, place)
+        return _BLOCKS[kind](inner, path)
     if texts := [*_texts(inner)]:  # Of documents, results of searches, citations, guarded texts.
         return {"type": "text", "text": "".join(texts)}
-    return {"type": kind, "title": inner.get("name"), "source": _source(kind, inner, place)}
+    return {"type": kind, "title": inner.get("name"), "source": _source(kind, inner, path)}
 
 
 def _texts(value: JsonValue) -> Iterator[str]:
@@ -123,9 +123,9 @@ _BLOCKS: Final[Mapping[str, Callable[[Record, str], dict[str, Any]]]] = {
 
 
 def _source(kind: str, part: Record, at: str) -> dict[str, Any]:
-    source, place = maybe(part, "source", dict[str, Any](), at), under(at, "source")
+    source, path = maybe(part, "source", dict[str, Any](), at), under(at, "source")
     if "s3Location" in source:
-        return {"type": "url", "url": need(source, "s3Location", dict, place).get("uri")}
+        return {"type": "url", "url": need(source, "s3Location", dict, path).get("uri")}
     media = f"{kind}/{maybe(part, 'format', '', at)}"
     return {"type": "base64", "data": source.get("bytes", ""), "media_type": media}
 
@@ -292,7 +292,7 @@ class _Reply(messages.Reply):
         """Read a complete reply."""
         message = need(need(body, "output", dict), "message", dict, "output")
         parts = records(message, "content", "output.message")
-        self._parts = {place: dict(part) for place, (part, _) in enumerate(parts)}
+        self._parts = {index: dict(part) for index, (part, _) in enumerate(parts)}
         self._end = body
 
     def read_event(self, body: Record, event: str, at: str, status: int) -> bool:

@@ -80,9 +80,9 @@ def maybe(record: Record, key: str, default: T, at: str = "") -> T:
 
 def records(record: Record, key: str, at: str = "") -> list[tuple[Record, str]]:
     """Return the objects of a list with their paths; none if the list is missing or null."""
-    place = under(at, key)
+    path = under(at, key)
     return [
-        (typed(item, dict, f"{place}[{number}]"), f"{place}[{number}]")
+        (typed(item, dict, f"{path}[{number}]"), f"{path}[{number}]")
         for number, item in enumerate(maybe(record, key, list[JsonValue](), at))
     ]
 
@@ -164,13 +164,13 @@ class MessageCache:
             tools.update(self._tools)
         else:
             start = 0
-        for place in range(start, len(items)):
-            encoded = bytes(items[place])
+        for index in range(start, len(items)):
+            encoded = bytes(items[index])
             inner = self._by_json.get(encoded)
             if inner is None or not _fits(inner, tools):
-                where = f"{at}[{place}]"
+                where = f"{at}[{index}]"
                 record = record_of(encoded, where)  # It may be no JSON.
-                inner = parse(record, where, place, tools)
+                inner = parse(record, where, index, tools)
                 if not depends(record):
                     self._by_json[encoded] = inner
             for message in inner:

@@ -42,14 +42,14 @@ def _message(item: Record, at: str) -> dict[str, Any]:
     if isinstance(content, str):
         texts.append(content)
     else:
-        for part, place in records(item, "content", at):
-            match maybe(part, "type", "text", place):
+        for part, path in records(item, "content", at):
+            match maybe(part, "type", "text", path):
                 case "text":
-                    texts.append(need(part, "text", str, place))
+                    texts.append(need(part, "text", str, path))
                 case "thinking":
-                    thoughts.append(need(part, "thinking", str, place))
+                    thoughts.append(need(part, "thinking", str, path))
                 case "document":
-                    texts.append(_document(need(part, "document", dict, place)))
+                    texts.append(_document(need(part, "document", dict, path)))
                 case _:
                     parts.append(part)
     glue = "" if item.get("role") == "assistant" else "\n"

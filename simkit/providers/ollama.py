@@ -73,10 +73,10 @@ def _message(item: Record, at: str, calls: skeleton.Numbered) -> dict[str, Any]:
     if role == "tool":
         name = maybe(item, "tool_name", "", at) or maybe(item, "name", "", at)
         own["tool_call_id"], own["name"] = calls.answered(maybe(item, "tool_call_id", "", at), name)
-    for call, place in records(item, "tool_calls", at):
-        function = need(call, "function", dict, place)
-        name, args = need(function, "name", str, place), function.get("arguments") or {}
-        call_id = calls.called(maybe(call, "id", "", place), name)
+    for call, path in records(item, "tool_calls", at):
+        function = need(call, "function", dict, path)
+        name, args = need(function, "name", str, path), function.get("arguments") or {}
+        call_id = calls.called(maybe(call, "id", "", path), name)
         arguments = args if isinstance(args, str) else json_text(args)
         named = {"name": name, "arguments": arguments}
         as_chat = {"id": call_id, "index": calls.count, "type": "function", "function": named}

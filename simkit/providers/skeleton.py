@@ -94,8 +94,8 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
             body = record_of(request.body)
             need(body, self.key, list)
             messages, tools = list[Message](), dict[str, str]()
-            for place, (record, at) in enumerate(records(body, self.key)):
-                messages += self.item(record, at, place, tools)
+            for index, (record, at) in enumerate(records(body, self.key)):
+                messages += self.item(record, at, index, tools)
             return self.whole(request, body, messages)
         except RecursionError:
             raise WireInvalid("is nested too deep", "body") from None

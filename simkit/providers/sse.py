@@ -97,7 +97,7 @@ def pieces(text: str, chunks: tuple[int, ...] | int | None = None) -> list[str]:
     if isinstance(chunks, int):
         number = max(1, min(chunks, len(text)))
         size, longer = divmod(len(text), number)
-        sizes: Iterator[int] = (size + (place < longer) for place in range(number))
+        sizes: Iterator[int] = (size + (index < longer) for index in range(number))
     else:
         sizes = _endless(chunks or (_DEFAULT_SIZE,))
     pieces_out, start = [], 0

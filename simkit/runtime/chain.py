@@ -81,7 +81,7 @@ def in_parallel(
             activation = Activation(turn, start, agent, start.branch, group)
             activation.start()
             started.append(activation)
-        yield WaitForAll([go_on(place, start_) for place, start_ in enumerate(started)])
+        yield WaitForAll([go_on(index, start_) for index, start_ in enumerate(started)])
     except BaseException:
         # Closing does not emit events for those that had not begun yet.
         for activation in started:

@@ -204,16 +204,16 @@ class CompiledPipeline:
         """A contract's identity to its compiled form; the pipeline keeps the contracts."""
 
     def reader(
-        self, agent: str, place: int, contract: Contract | None = None
+        self, agent: str, index: int, contract: Contract | None = None
     ) -> HistoryReader | None:
         """Return the reader of an agent's history section; None if no history is passed on."""
-        key = (agent, place, 0 if contract is None else id(contract))
+        key = (agent, index, 0 if contract is None else id(contract))
         if key not in self.readers:
-            self.readers[key] = self._reader_of(agent, place, contract)
+            self.readers[key] = self._reader_of(agent, index, contract)
         return self.readers[key]
 
-    def _reader_of(self, agent: str, place: int, contract: Contract | None) -> HistoryReader | None:
-        name, options = self.agents[agent].assembly.histories[place]
+    def _reader_of(self, agent: str, index: int, contract: Contract | None) -> HistoryReader | None:
+        name, options = self.agents[agent].assembly.histories[index]
         before: tuple[Filter, ...] = ()
         if contract is not None:
             if contract.history == "none":
@@ -426,8 +426,8 @@ def _breaches(compiled: CompiledPipeline, request: Request, contract: Contract) 
             problems.append(f"query has {size} characters, at most {most} are allowed")
     for rule in contract.rules:
         for miss in mismatches(rule, request.facts()):
-            place = ".".join(str(step) for step in miss.path)
-            problems.append(f"rule on {place}: wanted {miss.expected}, found {miss.actual}")
+            address = ".".join(str(step) for step in miss.path)
+            problems.append(f"rule on {address}: wanted {miss.expected}, found {miss.actual}")
     if contract.depth_max is not None and request.depth > contract.depth_max:
         problems.append(f"depth {request.depth} exceeds depth_max {contract.depth_max}")
     return problems

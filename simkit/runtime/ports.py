@@ -56,7 +56,7 @@ class Model(Protocol):
 class TurnModel(Model, Protocol):
     """A model that answers turn by turn, and knows its unused answers."""
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin the turn at this index."""
 
     def begin_group(self, agents: Sequence[str]) -> None:
@@ -84,7 +84,7 @@ class ToolReply(msgspec.Struct, frozen=True, gc=False):
 class Tools(Protocol):
     """The part that answers tool calls."""
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin the turn at this index."""
 
     def has_result_for(self, tool: str) -> bool:
@@ -116,7 +116,7 @@ class Schedule(Protocol):
     def orders_tools(self) -> bool:
         """Whether calls of tools wait, too, if those of models do."""
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin the turn at this index."""
 
     def pick(self, waiting: Sequence[WaitingCall]) -> int:

@@ -403,10 +403,10 @@ def _json(text: str) -> Any:
 def _json_inside(text: str) -> Any:
     """Return the first JSON object or array inside prose."""
     decoder = json.JSONDecoder()
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         if character in "{[":
             try:
-                value, _ = decoder.raw_decode(text, place)
+                value, _ = decoder.raw_decode(text, index)
             except ValueError:
                 continue
             return value

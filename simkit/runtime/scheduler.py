@@ -236,8 +236,8 @@ class Scheduler(msgspec.Struct, eq=False):
         if isinstance(request, WaitForAll):
             task.waits = len(request.steps)
             task.results = [None] * len(request.steps)
-            for place, steps in enumerate(request.steps):
-                self._push(_ScheduledTask(steps, task, place), self._clock.now)
+            for index, steps in enumerate(request.steps):
+                self._push(_ScheduledTask(steps, task, index), self._clock.now)
         elif isinstance(request, WaitForUser):
             self._waiting.append((task, request.question))
         elif isinstance(request, WaitingCall):

@@ -42,7 +42,7 @@ class Fifo:
     answers_at_once = True
     orders_tools = False
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Do nothing: all turns are alike."""
 
     def pick(self, waiting: Sequence[WaitingCall]) -> int:
@@ -80,15 +80,15 @@ class ScenarioSchedule:
         self._names: _Names | None = None
         self._pick: Pick | None = None
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin the turn at this index."""
-        session, names = self._turns[place]
+        session, names = self._turns[index]
         self._names = self._pick = None
         if names:
-            self._names = self._pick = _Names(names, place, self._about_tools)
+            self._names = self._pick = _Names(names, index, self._about_tools)
         elif self._word != FIFO:
             # The random numbers of a session are the same if others are left out.
-            number = sum(session == other for other, _ in self._turns[:place])
+            number = sum(session == other for other, _ in self._turns[:index])
             chance = Chance(self._seed).child(f"schedule/{session}/{number}")
             self._pick = pick_of(self._word, chance.random.randrange)
         self.answers_at_once = self._pick is None
@@ -139,12 +139,12 @@ class Pct:
             if call.flow not in flows:
                 flows.insert(len(flows) - self._below(len(flows) + 1), call.flow)
         ranks = [flows.index(call.flow) for call in waiting]
-        place = ranks.index(min(ranks))
+        index = ranks.index(min(ranks))
         if len(waiting) > 1:
             self._steps += 1
             if self._steps in self._change_steps:
-                flows.append(flows.pop(ranks[place]))
-        return place
+                flows.append(flows.pop(ranks[index]))
+        return index
 
 
 class Blocks:

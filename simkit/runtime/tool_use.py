@@ -154,10 +154,10 @@ def as_returned(tool: str, answer: ToolReply, returns: Any) -> Any:
         if not answer.path or not isinstance(value, (Mapping, list)):
             return value
         first = problem.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        path = ".".join(map(str, first["loc"]))
         raise ScriptMisfit(
             f"tool {tool!r} returns a `{_name_of(returns)}`, and its result is none: "
-            f"{place}: {first['msg']}",
+            f"{path}: {first['msg']}",
             answer.path,
         ) from problem
     except (PydanticUserError, NameError, TypeError):  # A type that has no schema.
@@ -335,11 +335,11 @@ class ToolUse(msgspec.Struct, eq=False):
         turn.compiled.functions.caller = self._agent
         replies = [self._answer(call, state) for call in calls]
         # Each answer is recorded when it comes.
-        for place in sorted(range(len(calls)), key=lambda place: replies[place].latency_ms):
-            wait = started + replies[place].latency_ms - turn.clock.now
+        for index in sorted(range(len(calls)), key=lambda index: replies[index].latency_ms):
+            wait = started + replies[index].latency_ms - turn.clock.now
             if wait > 0:
                 yield wait
-            self._record(calls[place], replies[place], started)
+            self._record(calls[index], replies[index], started)
         return replies
 
     def _answer_in_order(self, call: ToolCall, state: Mapping[str, Any], started: int) -> Steps:

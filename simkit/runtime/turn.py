@@ -233,10 +233,10 @@ class HistorySelection(msgspec.Struct):
     latency_ms: int = 0
     """Virtual milliseconds that summaries took."""
 
-    def history(self, place: int, omit: str) -> Slice | None:
+    def history(self, index: int, omit: str) -> Slice | None:
         """Return the slice for the recipe's history section; None if none is passed on."""
         contract = self.handoff.contract if self.handoff is not None else None
-        reader = self.turn.compiled.reader(self.agent, place, contract)
+        reader = self.turn.compiled.reader(self.agent, index, contract)
         if reader is None:
             return None
         self.omit = omit
@@ -275,7 +275,7 @@ class HistorySelection(msgspec.Struct):
         """Return the logged messages that a part shows."""
         return self.slices[part.section].messages()
 
-    def summarised(self, agent: str, place: int, slice: Slice) -> Message | None:
+    def summarised(self, agent: str, index: int, slice: Slice) -> Message | None:
         """Return the summarizing agent's message about what the window drops, or None.
 
         The summary rolls: its agent reads the last one and the messages dropped since, so that a
@@ -380,8 +380,8 @@ def _not_covered(slice: Slice, hi: int, last: Summary | None) -> list[Message]:
     Those that the last summary missed may come before the ones it covers.
     """
     uncovered = []
-    for place in range(hi - 1, -1, -1):
-        message = slice.message(place)
+    for index in range(hi - 1, -1, -1):
+        message = slice.message(index)
         if last is None or not last.covers(message.number):
             uncovered.append(message)
         elif message.number < min(last.missed, default=message.number + 1):

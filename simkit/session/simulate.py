@@ -223,17 +223,17 @@ class Conversation:
         if not self._asks_judge or not any(turn.expect.has("judge") for turn in turns[first:]):
             self._execution.follow(turns)
             return
-        for place in range(first, len(turns)):
-            self._execution.follow(turns[: place + 1])
-            if self.turns_taken <= place:
+        for index in range(first, len(turns)):
+            self._execution.follow(turns[: index + 1])
+            if self.turns_taken <= index:
                 break
-            self._ask_of_turn(turns[place], place)
+            self._ask_of_turn(turns[index], index)
 
-    def _ask_of_turn(self, turn: Turn, place: int) -> None:
+    def _ask_of_turn(self, turn: Turn, index: int) -> None:
         """Ask the judge what the claims on a turn ask, and was not asked yet."""
         if turn.expect.has("judge"):
-            error = self.view.turns[place].error
-            self._ask_judge(turn.expect.questions, turn.judge_replies, place + 1, error)
+            error = self.view.turns[index].error
+            self._ask_judge(turn.expect.questions, turn.judge_replies, index + 1, error)
 
     def _ask_of_claims(self, places: Collection[int] | None = None) -> None:
         """Ask the judge about taken turns whose claims are newer than they, and about the run.
@@ -414,9 +414,9 @@ def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
     if len(sessions) < 2 and not _has_processes(scenario.turns):
         return
     restarts: dict[int, SourcePath] = {
-        place + 1: ("turns", place, "restart") if turn.restart else ("turns", place - 1, "crash")
-        for place, turn in enumerate(scenario.turns)
-        if begins_process(scenario.turns, place)
+        index + 1: ("turns", index, "restart") if turn.restart else ("turns", index - 1, "crash")
+        for index, turn in enumerate(scenario.turns)
+        if begins_process(scenario.turns, index)
     }
     # Few scenarios need what compares runs.
     from simkit.checks.comparative_runs import reached_by_others, resumed_differs

@@ -328,10 +328,10 @@ class AdapterConformance:
                 **turn,
                 "replies": {
                     **lines_by(turn["replies"], self.output_tool),
-                    **by_turn.get(place, {}),
+                    **by_turn.get(index, {}),
                 },
             }
-            for place, turn in enumerate(rule.turns)
+            for index, turn in enumerate(rule.turns)
         ]
         if prompt:
             turns[0]["user"] = prompt

@@ -227,24 +227,24 @@ class LastValues:
         }
 
     def shorten(
-        self, place: tuple[str, ...], value: Any, plain: Callable[[Any], JsonValue]
+        self, path: tuple[str, ...], value: Any, plain: Callable[[Any], JsonValue]
     ) -> JsonValue:
         """Return how a value is written after the last one at its place.
 
         ``plain`` returns a value in the form of the trace.
         """
         if is_reset(value):
-            return {DECLARED_RESET: self.shorten(place, value[DECLARED_RESET], plain)}
-        last = self._last.pop(place, None)
+            return {DECLARED_RESET: self.shorten(path, value[DECLARED_RESET], plain)}
+        last = self._last.pop(path, None)
         if type(value) is NextValue:
-            self._last[place] = _Last(value.value, None, b"")
+            self._last[path] = _Last(value.value, None, b"")
             is_next = last is not None and last.source is value.before
             return _as_recorded(value.change if is_next else value.value, plain)
         raw = plain(value)
         if type(raw) not in (list, dict, str):
             return raw
         mark = _mark(raw)
-        self._last[place] = _Last(value, raw, mark)
+        self._last[path] = _Last(value, raw, mark)
         if last is None or last.raw is None or len(mark) <= WHOLE_MAX:
             return raw
         return _as_recorded(_PLAIN.compare(last.raw, last.mark, raw, mark)[1], lambda part: part)
@@ -315,8 +315,8 @@ def _apply_parts(before: Any, parts: Any, resolved: Callable[[JsonValue], Any]) 
         raise _missing_base(parts)
     items = [*before]
     for key, part in parts.items():
-        place = int(key)
-        items[place : place + 1] = [apply_change(next(iter(items[place:]), None), part, resolved)]
+        index = int(key)
+        items[index : index + 1] = [apply_change(next(iter(items[index:]), None), part, resolved)]
     return Appended(items)
 
 

@@ -96,7 +96,7 @@ class Appended(Sequence[Any]):
         if isinstance(index, slice):
             start, stop, step = index.indices(size)
             if step != 1:
-                return [self[place] for place in range(start, stop, step)]
+                return [self[position] for position in range(start, stop, step)]
             lo = self._lo - before
             own = self._items[lo + max(start, before) : lo + max(stop, before)]
             return [*head[start:stop], *own] if head is not None and start < before else own
@@ -112,8 +112,8 @@ class Appended(Sequence[Any]):
         if self._head is not None:
             yield from self._head
         items = self._items
-        for place in range(self._lo, self._hi):
-            yield items[place]
+        for index in range(self._lo, self._hi):
+            yield items[index]
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Appended):
@@ -238,7 +238,7 @@ def by_id(current: Any, update: Any) -> Any:
     if update is None:
         return current
     items = _items_of(current)
-    places = {_id_of(item): place for place, item in enumerate(items)}
+    places = {_id_of(item): index for index, item in enumerate(items)}
     for item in _items_of(update):
         identity = _id_of(item)
         if identity is not None and identity in places:

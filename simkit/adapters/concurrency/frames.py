@@ -208,8 +208,8 @@ _TAKERS: Final = (
 
 
 def _opname(frame: FrameType) -> str:
-    place = _index_at(frame.f_code, frame.f_lasti)
-    return _instructions(frame.f_code)[place].opname if place is not None else ""
+    index = _index_at(frame.f_code, frame.f_lasti)
+    return _instructions(frame.f_code)[index].opname if index is not None else ""
 
 
 @lru_cache(maxsize=512)
@@ -225,18 +225,18 @@ def _index_at(code: CodeType, offset: int) -> int | None:
 @lru_cache(maxsize=4096)
 def _call_at(code: CodeType, offset: int) -> _CallSite | None:
     """Return the call of the instruction at an offset; None if it makes none."""
-    place = _index_at(code, offset)
-    if place is None:
+    index = _index_at(code, offset)
+    if index is None:
         return None
     steps = _instructions(code)
     # Python 3.14 has CALL in place of BEFORE_WITH (python/cpython#120507).
-    if steps[place].opname == "BEFORE_WITH":
-        return _CallSite("acquire", _path_to(steps, place - 1))
+    if steps[index].opname == "BEFORE_WITH":
+        return _CallSite("acquire", _path_to(steps, index - 1))
     # PRECALL is in Python 3.11 alone (python/cpython#92925).
-    if not steps[place].opname.startswith(("CALL", "PRECALL")):
+    if not steps[index].opname.startswith(("CALL", "PRECALL")):
         return None
-    start = (steps[place].positions or ())[::2]  # Line and column.
-    for before in range(place - 1, -1, -1):
+    start = (steps[index].positions or ())[::2]  # Line and column.
+    for before in range(index - 1, -1, -1):
         step = steps[before]
         if (step.positions or ())[::2] == start and step.opname in (*_ATTRIBUTES, *_NAMES):
             name = str(step.argval)
@@ -250,15 +250,15 @@ _ATTRIBUTES: Final = ("LOAD_METHOD", "LOAD_ATTR")
 _NAMES: Final = ("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLOSURE")
 
 
-def _path_to(steps: tuple[dis.Instruction, ...], place: int) -> tuple[str, ...]:
+def _path_to(steps: tuple[dis.Instruction, ...], index: int) -> tuple[str, ...]:
     """Return the names ``a``, ``b``, ``c`` of ``a.b.c``, which is loaded at a place; else none."""
     names: list[str] = []
-    while place >= 0 and steps[place].opname in _ATTRIBUTES:
-        names.append(str(steps[place].argval))
-        place -= 1
-    if place < 0 or steps[place].opname not in _NAMES:
+    while index >= 0 and steps[index].opname in _ATTRIBUTES:
+        names.append(str(steps[index].argval))
+        index -= 1
+    if index < 0 or steps[index].opname not in _NAMES:
         return ()
-    return (str(steps[place].argval), *reversed(names))
+    return (str(steps[index].argval), *reversed(names))
 
 
 def _object(names: tuple[str, ...], frame: FrameType) -> Any:

@@ -181,10 +181,10 @@ def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -
     if REMOVE_ALL_MESSAGES not in removed:
         return [message for message in before if message.id not in removed]
     update = value if isinstance(value, list) else [value]
-    place = max(
+    index = max(
         k for k, message in enumerate(update) if getattr(message, "id", "") == REMOVE_ALL_MESSAGES
     )
-    return [message for message in update[place + 1 :] if isinstance(message, BaseMessage)]
+    return [message for message in update[index + 1 :] if isinstance(message, BaseMessage)]
 
 
 # Filters that are no nodes

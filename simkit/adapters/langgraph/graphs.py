@@ -308,7 +308,7 @@ def edges_of(graph: Pregel) -> tuple[tuple[str, str], ...]:
 
     Of a branch that does not declare its targets none are known.
     """
-    order = {name: place for place, name in enumerate(graph.nodes)}
+    order = {name: index for index, name in enumerate(graph.nodes)}
     edges = dict.fromkeys(edge for edge in _edges(graph) if not set(edge) & set(ENDS))
     return tuple(sorted(edges, key=lambda edge: tuple(order.get(node, -1) for node in edge)))
 

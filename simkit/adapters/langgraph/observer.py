@@ -151,7 +151,7 @@ class GraphObserver(ControlFlow):
 
     def place_of(self, problem: BaseException) -> int:
         """Return the index of an exception among those of nodes."""
-        places = (place for place, known in enumerate(self._problems) if known is problem)
+        places = (index for index, known in enumerate(self._problems) if known is problem)
         return next(places, len(self._problems))
 
     def _record(

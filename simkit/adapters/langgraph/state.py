@@ -300,13 +300,13 @@ class State:
         writes, self._writes = self._writes, []
         resumed, self._resumed = self._resumed, self._resumed if not writes else frozenset()
         reported, last = self._reported, dict[str, int]()
-        for place, write in enumerate(writes):
+        for index, write in enumerate(writes):
             for name in write.update:
-                last[name] = place
+                last[name] = index
         if self.pauses:
             self._before.update({name: reported.get(name) for name in last if name in self._facts})
-        for place, write in enumerate(writes):
-            ended = (name for name in write.update if last[name] == place and name in values)
+        for index, write in enumerate(writes):
+            ended = (name for name in write.update if last[name] == index and name in values)
             self._record_write(write, {name: values[name] for name in ended}, resumed)
         expired = self._expired(values) if values else {}
         if expired:

@@ -330,7 +330,7 @@ def _items_in(
         if type(store).__name__.startswith("Async")
         else store.search(namespace, limit=ITEMS_MAX)
     )
-    order = {key: place for place, key in enumerate(known)}
+    order = {key: index for index, key in enumerate(known)}
     own = [item for item in items if tuple(item.namespace) == namespace]
     own.sort(key=lambda item: (order.get(item.key, len(order)), item.created_at, item.key))
     return [(item.key, item.value) for item in own]

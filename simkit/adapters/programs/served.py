@@ -53,11 +53,11 @@ class SessionMarks:
 
         The latest user message does not count: any session may contain the same.
         """
-        users = [place for place, candidate in enumerate(messages) if candidate.role == "user"]
+        users = [index for index, candidate in enumerate(messages) if candidate.role == "user"]
         latest = users[-1] if users else -1
         names: set[str] | None = None
-        for place, message in enumerate(messages):
-            if place == latest:
+        for index, message in enumerate(messages):
+            if index == latest:
                 continue
             for mark in _marks_of(message):
                 known = self._sessions.get(mark)
@@ -176,14 +176,14 @@ class ServedRun:
 
     def _check_session(self, sessions: frozenset[str]) -> None:
         """Stop if a request's history belongs to another session than its turn."""
-        place = self._recorder.turn
-        session = self._turns[place - 1].session
+        turn = self._recorder.turn
+        session = self._turns[turn - 1].session
         if self._is_led or not sessions or session in sessions:
             return
         named = " or ".join(repr(known_session) for known_session in sorted(sessions))
         self._error = e.ErrorFacts(
             MIXED,
-            f"a request continues session {named}, by its history, but turn {place} is of "
+            f"a request continues session {named}, by its history, but turn {turn} is of "
             f"session {session!r}. Let the program ask in the order of the scenario's turns, or "
             f"begin each turn with a POST to {reports.NEXT}.",
         )
@@ -250,15 +250,15 @@ class ServedRun:
 
     def _turn_sent(self, text_sent: str, sessions: frozenset[str]) -> int | None:
         """Return the place of the next turn whose message a context contains; None without."""
-        place = self._recorder.turn
-        now = _end_of(self._turns[place - 1].text, text_sent)
-        for coming in range(place, len(self._turns)):
+        turn = self._recorder.turn
+        now = _end_of(self._turns[turn - 1].text, text_sent)
+        for coming in range(turn, len(self._turns)):
             text = self._turns[coming].text
             end = _end_of(text, text_sent)
-            is_next = coming == place
+            is_next = coming == turn
             if sessions and not is_next and self._turns[coming].session not in sessions:
                 continue
-            if is_next and sessions and self._goes_on_instead(place, sessions):
+            if is_next and sessions and self._goes_on_instead(turn, sessions):
                 return None
             if end > now and (is_next or text_sent.strip() == text.strip()):
                 return coming
@@ -267,9 +267,9 @@ class ServedRun:
                 return coming
         return None
 
-    def _goes_on_instead(self, place: int, sessions: frozenset[str]) -> bool:
+    def _goes_on_instead(self, index: int, sessions: frozenset[str]) -> bool:
         """Return whether a request belongs to the current turn, not to the next one's."""
-        now, coming = self._turns[place - 1].session, self._turns[place].session
+        now, coming = self._turns[index - 1].session, self._turns[index].session
         is_asked = bool(self._script.model.unused())
         return is_asked and now in sessions and coming not in sessions
 
@@ -317,17 +317,17 @@ class ServedRun:
         self._gate.ended(error)
 
     def _not_asked(self) -> str:
-        place = self._recorder.turn
-        if not place:
+        turn = self._recorder.turn
+        if not turn:
             return (
                 "the program made no model call here. Its client may be built with an address of "
                 "its own, or not read the environment."
             )
-        excerpt = short(self._turns[place].text, _SHOWN_MAX)
+        excerpt = short(self._turns[turn].text, _SHOWN_MAX)
         if self._is_led:
-            return f"the program did not begin turn {place + 1} with a POST to {reports.NEXT}"
+            return f"the program did not begin turn {turn + 1} with a POST to {reports.NEXT}"
         return (
-            f"the program made no model call in turn {place + 1}: the latest user message of no "
+            f"the program made no model call in turn {turn + 1}: the latest user message of no "
             f"request held {excerpt!r}. If contexts do not show it, begin the turn with a POST "
             f"to {reports.NEXT}."
         )

@@ -98,5 +98,5 @@ def reason_of(feedback: Any) -> str:
 def _located(problem: Any) -> str:
     if not isinstance(problem, dict):
         return str(problem)
-    place = ".".join(str(step) for step in problem.get("loc", ()))
-    return f"{place}: {problem.get('msg', '')}" if place else str(problem.get("msg", ""))
+    path = ".".join(str(step) for step in problem.get("loc", ()))
+    return f"{path}: {problem.get('msg', '')}" if path else str(problem.get("msg", ""))

@@ -105,11 +105,11 @@ class SentStream:
             return lo, size
         # A window that has moved: the context begins with a later message.
         first = prints[0]
-        for place in range(lo + 1, len(self._prints)):
-            if self._prints[place] == first:
-                size = leading_equal(self._prints[place:], prints)
-                if place + size == len(self._prints) and place <= len(self._settled):
-                    return place, size
+        for index in range(lo + 1, len(self._prints)):
+            if self._prints[index] == first:
+                size = leading_equal(self._prints[index:], prints)
+                if index + size == len(self._prints) and index <= len(self._settled):
+                    return index, size
         return None
 
 

@@ -181,9 +181,9 @@ class LogRecorder(CallRecorder):
         session, references = self._session, history.references
         # A repeated message means its last occurrence, in all places.
         renumbered = session.renumbered_since(history.repeats)
-        for place, reference in enumerate(cast(list[Any], references) if renumbered else ()):
+        for index, reference in enumerate(cast(list[Any], references) if renumbered else ()):
             if number := renumbered.get(reference["$message"]):
-                references[place] = {"$message": number}
+                references[index] = {"$message": number}
         history.repeats, start = len(session.repeated), len(references)
         for message, mark in zip(history.messages[start:], history.prints[start:], strict=True):
             if mark not in session.latest:
@@ -225,10 +225,10 @@ class LogRecorder(CallRecorder):
         numbers = self._session.numbers_of(prints[start:], self.numbers.messages + 1)
         if 0 not in numbers:
             return [*known, *numbers]
-        for place, number in enumerate(numbers):
+        for index, number in enumerate(numbers):
             if not number:
-                self._arrived(messages[start + place], prints[start + place], run)
-                numbers[place] = self.numbers.messages
+                self._arrived(messages[start + index], prints[start + index], run)
+                numbers[index] = self.numbers.messages
         return [*known, *numbers]
 
     def _arrived(

@@ -157,14 +157,14 @@ class Session:
         if not self.repeated:
             return result
         several = self._several
-        for place in range(len(result) - 1, -1, -1):
-            mark = prints[place]
+        for index in range(len(result) - 1, -1, -1):
+            mark = prints[index]
             if mark in several:
                 # The last one below `before`; if there is none, the last of all.
                 numbers = several[mark]
                 last = numbers[-1]
-                result[place] = last if last < before else numbers[bisect_left(numbers, before) - 1]
-            before = result[place] or before
+                result[index] = last if last < before else numbers[bisect_left(numbers, before) - 1]
+            before = result[index] or before
         return result
 
     def served(self, ours: str, prefix: str) -> str:

@@ -40,8 +40,8 @@ def curl_rows(module: ModuleType) -> list[Row]:
 def primp_rows(module: ModuleType) -> list[Row]:
     """Return the replacements for `primp`: its functions, and the methods of its clients."""
 
-    def url(place: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        return options.get("url", args[place] if len(args) > place else "")
+    def url(index: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        return options.get("url", args[index] if len(args) > index else "")
 
     return [
         _row("primp", f"primp:{owner}{name}", partial(url, bool(owner) + (name == "request")))

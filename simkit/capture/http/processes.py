@@ -252,13 +252,13 @@ def _carried(function: Any) -> Any:
     return _InContext(function, function) if is_left else function
 
 
-def _carrying(place: int) -> Callable[[Replacement], Replacement]:
+def _carrying(index: int) -> Callable[[Replacement], Replacement]:
     """Return what replaces a function that is given a function at a place."""
 
     def replacing(before: Replacement) -> Replacement:
         def given(*args: Any, **kwargs: Any) -> Any:
-            carried = map(_carried, args[place : place + 1])
-            return before(*args[:place], *carried, *args[place + 1 :], **kwargs)
+            carried = map(_carried, args[index : index + 1])
+            return before(*args[:index], *carried, *args[index + 1 :], **kwargs)
 
         return given
 

@@ -166,8 +166,8 @@ class DeclaredItems:
         if flow.router is not None:
             yield from self._routes(flow.router)
         elif flow.graph is not None:
-            for place, edge in enumerate(flow.graph.edges):
-                path = ("flow", "graph", "edges", place)
+            for index, edge in enumerate(flow.graph.edges):
+                path = ("flow", "graph", "edges", index)
                 if flow.graph.nodes[edge.from_].role == "decision":
                     yield _route_item(edge, path)
                 else:
@@ -175,10 +175,10 @@ class DeclaredItems:
         elif flow.supervisor is not None:
             for goal, spec in flow.supervisor.goals.items():
                 before = ""
-                for place, step in enumerate(spec.steps):
+                for index, step in enumerate(spec.steps):
                     (name,) = step
                     if before:
-                        at = ("flow", "supervisor", "goals", goal, "steps", place)
+                        at = ("flow", "supervisor", "goals", goal, "steps", index)
                         yield _edge_item(before, name, at)
                     before = name
 
@@ -210,8 +210,8 @@ class DeclaredItems:
 
     def _handoffs(self) -> Iterator[CoverageItem]:
         agreed: set[tuple[str, str]] = set()
-        for place, contract in enumerate(self._pipeline.contracts):
-            path = ("contracts", place)
+        for index, contract in enumerate(self._pipeline.contracts):
+            path = ("contracts", index)
             for source in contract.from_:
                 agreed.add((source, contract.to))
                 name = handoff_name(source, contract.to, contract.type)
@@ -230,9 +230,9 @@ class DeclaredItems:
         for name in self._pipeline.agents:
             is_own = self.owner_of(name, "handoffs") == name
             base: SourcePath = ("agents", name) if is_own else (DEFAULTS,)
-            for place, target in enumerate(self._pipeline.of_agent(name, "handoffs")):
+            for index, target in enumerate(self._pipeline.of_agent(name, "handoffs")):
                 if target != name and not {(name, target), ("*", target)} & agreed:
-                    at = (*base, "handoffs", place)
+                    at = (*base, "handoffs", index)
                     yield _handoff_item(handoff_name(name, target), at, name, target)
 
     def _tools(self) -> Iterator[str]:
@@ -248,12 +248,12 @@ class DeclaredItems:
 
     def _recipes(self) -> Iterator[CoverageItem]:
         for base, owner, spec in self._owners():
-            for place, entry in enumerate(spec.context or ()):
+            for index, entry in enumerate(spec.context or ()):
                 if isinstance(entry, tuple):
                     for inner, item in enumerate(entry):
-                        yield from self._section((*base, "context", place, inner), item, owner)
+                        yield from self._section((*base, "context", index, inner), item, owner)
                 else:
-                    yield from self._section((*base, "context", place), entry, owner)
+                    yield from self._section((*base, "context", index), entry, owner)
 
     def _owners(self) -> Iterator[tuple[SourcePath, str, p.Agent | p.Defaults]]:
         yield (DEFAULTS,), DEFAULTS, self._pipeline.defaults
@@ -267,8 +267,8 @@ class DeclaredItems:
         yield CoverageItem(("sections", name), path, hint, agent)
         inside = (*path, item.custom_name or item.kind)
         if isinstance(options, r.History):
-            for place, filter in enumerate(options.filters):
-                for by, deeper in _filter_names(filter, (*inside, "filters", place)):
+            for index, filter in enumerate(options.filters):
+                for by, deeper in _filter_names(filter, (*inside, "filters", index)):
                     hint = f"earlier messages that `{by}` drops, such as tool traffic"
                     yield CoverageItem(("filters", f"{name} {by}"), deeper, hint, agent)
             window = options.window
@@ -313,8 +313,8 @@ def _filter_names(filter: r.Filter, path: SourcePath) -> Iterator[tuple[str, Sou
     elif filter.older_than.filters is None:
         yield "older_than", path
     else:
-        for place, inner in enumerate(filter.older_than.filters):
-            yield from _filter_names(inner, (*path, "older_than", "filters", place))
+        for index, inner in enumerate(filter.older_than.filters):
+            yield from _filter_names(inner, (*path, "older_than", "filters", index))
 
 
 _FAILURE: Final = CoverageItem(

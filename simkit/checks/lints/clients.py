@@ -136,9 +136,9 @@ def cut_reply_taken(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     if not suspects:
         return
     messages = facts.view.calls[event.call].context.messages
-    for place, message in enumerate(messages, 1):
+    for index, message in enumerate(messages, 1):
         failed = suspects.pop(message.number, None)
-        if failed is not None and place < len(messages):
+        if failed is not None and index < len(messages):
             where = f"stands in a context of agent {event.agent!r} in turn {event.turn}"
             yield _hit_of_cut(failed, event.turn, where, facts.view)
 

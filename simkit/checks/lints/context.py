@@ -279,10 +279,10 @@ class _Shares:
         if len(sums) <= hi:
             self._extend(tally, relevant, view)
         tokens = sums[hi] - sums[lo] if lo < hi else 0
-        for place in range(max(0, lo - hi), len(part.tail)):
-            author = part.tail[place].agent
+        for index in range(max(0, lo - hi), len(part.tail)):
+            author = part.tail[index].agent
             if author is not None and author not in relevant:
-                tokens += part.tail_tokens[place]
+                tokens += part.tail_tokens[index]
         return tokens
 
     def _extend(self, tally: _Tally, relevant: frozenset[str], view: View) -> None:
@@ -290,18 +290,18 @@ class _Shares:
         sums, last = tally.sums, tally.last
         entries, tokens = tally.stream.entries, tally.stream.tokens
         total = sums[-1]
-        for place in range(len(sums) - 1, len(entries)):
-            message = entries[place]
+        for index in range(len(sums) - 1, len(entries)):
+            message = entries[index]
             author = message.agent
             if author is not None:
                 if author not in relevant:
-                    last[author] = place
-                    total += tokens[place]
+                    last[author] = index
+                    total += tokens[index]
             elif message.role == "user":
                 causes = self._answered_by(message.turn, view)
                 if causes and causes.isdisjoint(relevant):
-                    last.update(dict.fromkeys(causes, place))
-                    total += tokens[place]
+                    last.update(dict.fromkeys(causes, index))
+                    total += tokens[index]
             sums.append(total)
 
     def _answered_by(self, turn: int, view: View) -> frozenset[str]:

@@ -189,8 +189,8 @@ def _is_settled(part: ShownPart, number: int) -> bool:
 
     This happens in a resumed turn, or if a driver settles messages that were shown before.
     """
-    for place in range(part.hi - 1, part.lo - 1, -1):
-        entry = part.stream.entries[place]
+    for index in range(part.hi - 1, part.lo - 1, -1):
+        entry = part.stream.entries[index]
         if entry.number <= number:
             return entry.number == number
     return False
@@ -302,8 +302,8 @@ class _States:
 
     def read(self, view: View) -> None:
         """Index the state updates since the last long query."""
-        for place in range(self._read, view.hi):
-            update = view.events[place]
+        for index in range(self._read, view.hi):
+            update = view.events[index]
             if type(update) is e.StateUpdated:
                 blocks = self.indexes.setdefault(update.session, _Blocks())
                 blocks.add_all(view.new_parts(update)[0])
@@ -363,17 +363,17 @@ class _Blocks:
 
     def longest_in(self, query: str) -> int:
         """Return the length of the longest document stretch in the query; 0 if there is none."""
-        longest = place = 0
+        longest = index = 0
         places = self._places
-        while places and place <= len(query) - WHOLE_MIN:
-            candidates = places.get(query[place : place + WHOLE_MIN])
+        while places and index <= len(query) - WHOLE_MIN:
+            candidates = places.get(query[index : index + WHOLE_MIN])
             if candidates is None:
-                place += 1
+                index += 1
                 continue
             text, start = candidates
-            after = parted_at(query[place:], text[start:])
-            size = parted_at(query[:place][::-1], text[:start][::-1]) + after
+            after = parted_at(query[index:], text[start:])
+            size = parted_at(query[:index][::-1], text[:start][::-1]) + after
             if size >= CHUNK_MIN or size == len(text):
                 longest = max(longest, size)
-            place += after
+            index += after
         return longest

@@ -88,15 +88,15 @@ class _ReadStreams(dict[str, _StreamState]):
         if stream is None or stream.stream is not part.stream:
             stream = self[part.stream.id] = _StreamState(part.stream)
         entries = part.stream.entries
-        for place in range(stream.read, part.hi):
-            message = entries[place]
+        for index in range(stream.read, part.hi):
+            message = entries[index]
             if message.content not in stream.texts:
-                stream.texts[message.content] = place
+                stream.texts[message.content] = index
                 continue
             twin = stream.twin(message)
             if twin >= part.lo:
                 pairs.append((entries[twin].id, part.section, message.id, part.section))
-            stream.keys[_key_of(message)] = place
+            stream.keys[_key_of(message)] = index
         stream.read = max(stream.read, part.hi)
         return stream
 
@@ -105,8 +105,8 @@ class _ReadStreams(dict[str, _StreamState]):
         for part in shown_parts:
             stream_state = self[part.stream.id]
             entries = part.stream.entries
-            for place in range(stream_state.ids_read, part.hi):
-                stream_state.ids[entries[place].id] = place
+            for index in range(stream_state.ids_read, part.hi):
+                stream_state.ids[entries[index].id] = index
             stream_state.ids_read = part.hi
         for part, other in permutations(shown_parts, 2):
             if other.stream is not part.stream:
@@ -116,8 +116,8 @@ class _ReadStreams(dict[str, _StreamState]):
         stream_state, against = self[part.stream.id], self[second.stream.id]
         entries = part.stream.entries
         start = max(stream_state.crossed.get(second.stream.id, 0), part.lo)
-        for place in range(start, part.hi):
-            message = entries[place]
+        for index in range(start, part.hi):
+            message = entries[index]
             twin = against.ids.get(message.id, -1)
             if twin < 0:
                 twin = against.twin(message)
@@ -266,8 +266,8 @@ def _join(by_key: MessagesByKey, message: Message, section: str, pairs: list[Pai
 def _join_tail(by_key: MessagesByKey, part: ShownPart, pairs: list[Pair], several: bool) -> None:
     """Add the current turn's messages; also by their ids if another history shows them."""
     tail, section = part.tail, part.section
-    for place in range(max(0, part.lo - part.hi), len(tail)):
-        message = tail[place]
+    for index in range(max(0, part.lo - part.hi), len(tail)):
+        message = tail[index]
         if several and message.id:
             other = by_key.get((message.id,))
             if other is not None:

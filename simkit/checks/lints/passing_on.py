@@ -104,8 +104,8 @@ def work_lost(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
 def _has_gone_on(source: RunView, run: RunView, view: View) -> bool:
     """Return whether the source is asked again after its target: it was a delegation."""
     calls = view.turns[run.turn - 1].calls
-    place = calls.index(run.calls[0])
-    return any(call.agent == source.agent for call in calls[place:])
+    index = calls.index(run.calls[0])
+    return any(call.agent == source.agent for call in calls[index:])
 
 
 def _is_sent_conversation(run: RunView, handoff: HandoffView, view: View) -> bool:

@@ -68,20 +68,20 @@ class Walk:
         self.last: frozenset[str] = frozenset()
         """The calls of the last message, while nothing follows it."""
 
-    def take(self, message: Message, section: str, place: int) -> None:
+    def take(self, message: Message, section: str, index: int) -> None:
         """Add a message that is no system message."""
         calls = message.calls
         if calls:
             if message.content and self.open:
                 self._goes_on(message.agent)
             for call in calls:
-                self.open[call.id] = PendingCall(call, message.agent, place)
-                self.request_numbers[call.id] = place
+                self.open[call.id] = PendingCall(call, message.agent, index)
+                self.request_numbers[call.id] = index
             self.last = frozenset([call.id for call in calls])
             return
         self.last = frozenset()
         if message.call_id:
-            self._answers(Odd(message, section, place))
+            self._answers(Odd(message, section, index))
         elif self.open and message.role == "user":
             self._close(list(self.open))
         elif self.open and message.role == "assistant":
@@ -107,7 +107,7 @@ class Walk:
         else:
             self.unknown(result)
 
-    def answered(self, call: str, place: int) -> None:
+    def answered(self, call: str, index: int) -> None:
         """Record that a call has its answer."""
 
     def unknown(self, result: Odd) -> None:
@@ -129,16 +129,16 @@ class SettledWalk(Walk):
     def read_on(self, part: ShownPart) -> None:
         """Read the new messages up to the last one that a part shows."""
         hi, entries, waiting = part.hi, self.stream.entries, self.open
-        for place in range(self.read, hi):
-            message = entries[place]
+        for index in range(self.read, hi):
+            message = entries[index]
             if message.role == "system":
-                if self._is_late(message, place, part.lo):
-                    self.odd.late.append(Odd(message, part.section, place))
+                if self._is_late(message, index, part.lo):
+                    self.odd.late.append(Odd(message, part.section, index))
                 continue
             if message.calls or message.call_id or waiting:
-                self.take(message, part.section, place)
+                self.take(message, part.section, index)
             if not message.content and is_empty(message):
-                self.odd.empty.append(Odd(message, part.section, place))
+                self.odd.empty.append(Odd(message, part.section, index))
         if hi > self.read:
             self.read = hi
 
@@ -150,21 +150,21 @@ class SettledWalk(Walk):
         self.odd = Oddities()
         return odd
 
-    def _is_late(self, message: Message, place: int, lo: int) -> bool:
+    def _is_late(self, message: Message, index: int, lo: int) -> bool:
         """Return whether a system message is late; one within an agent's own run is not."""
-        before = (self.stream.entries[at] for at in range(place - 1, lo - 1, -1))
+        before = (self.stream.entries[at] for at in range(index - 1, lo - 1, -1))
         return message.agent is None and any(message_.role != "system" for message_ in before)
 
-    def answered(self, call: str, place: int) -> None:
+    def answered(self, call: str, index: int) -> None:
         """Record how far answers reach, for windows that begin between a call and its answer."""
         start = self.request_numbers[call]
         at = bisect_left(self._starts, start)
         if at == len(self._starts) or self._starts[at] != start:
             self._starts.insert(at, start)
-            self._reach.insert(at, place)
+            self._reach.insert(at, index)
         # Only calls that were made meanwhile come after it.
         for later in range(at, len(self._reach)):
-            self._reach[later] = place
+            self._reach[later] = index
 
     def cut_off(self, part: ShownPart) -> Iterator[Odd]:
         """Yield the results that a part shows without their calls."""
@@ -172,10 +172,10 @@ class SettledWalk(Walk):
         before = bisect_left(self._starts, lo) - 1
         if before < 0 or self._reach[before] < lo:
             return
-        for place in range(lo, min(self._reach[before] + 1, part.hi)):
-            message = self.stream.entries[place]
+        for index in range(lo, min(self._reach[before] + 1, part.hi)):
+            message = self.stream.entries[index]
             if message.call_id and self.request_numbers.get(message.call_id, lo) < lo:
-                yield Odd(message, part.section, place)
+                yield Odd(message, part.section, index)
 
 
 def is_empty(message: Message) -> bool:
@@ -233,8 +233,8 @@ class _ContextWalk(Walk):
             if not self.has_speech:
                 entries = settled.stream.entries
                 self.has_speech = any(entries[at].role != "system" for at in range(lo, hi))
-        for place in range(max(0, lo - hi), len(part.tail)):
-            self.take_one(part.tail[place], part.section)
+        for index in range(max(0, lo - hi), len(part.tail)):
+            self.take_one(part.tail[index], part.section)
 
     def _take_fresh(self, fresh: Oddities, settled: SettledWalk, lo: int) -> None:
         odd, pending_calls = self.odd, settled.request_numbers

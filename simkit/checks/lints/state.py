@@ -113,9 +113,9 @@ def _overwritten(
 
 
 def _overwriting(
-    event: e.StateUpdated, place: tuple[str, ...], other: str, writer: str, reducer: str
+    event: e.StateUpdated, path: tuple[str, ...], other: str, writer: str, reducer: str
 ) -> Hit:
-    channel, *keys = place
+    channel, *keys = path
     at = f"channel `{channel}`" + (f", key {'.'.join(keys)}" if keys else "")
     data: dict[str, JsonValue] = {"channel": channel, "agents": [other, writer]}
     actors = f"agents {other!r} and {writer!r} ran in parallel"
@@ -151,13 +151,13 @@ def _slots(reducer: str, channel: str, delta: JsonValue) -> Iterator[tuple[tuple
 
 
 def _deep_slots(
-    place: tuple[str, ...], value: Mapping[str, Any]
+    path: tuple[str, ...], value: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     for key, item in value.items():
         if isinstance(item, Mapping) and item:
-            yield from _deep_slots((*place, key), item)
+            yield from _deep_slots((*path, key), item)
         else:
-            yield (*place, key), item
+            yield (*path, key), item
 
 
 @lint("STA-03", e.StateUpdated)

@@ -236,9 +236,9 @@ def _seed(__class__: Any = None) -> Any:
     return seed
 
 
-def call_original(place: int, _: Any, generator: Any, *arguments: Any) -> Any:
+def call_original(index: int, _: Any, generator: Any, *arguments: Any) -> Any:
     """Call one of the original functions of generators, on the world's for the shared one."""
-    return _states[place].original(intended_generator(generator), *arguments)
+    return _states[index].original(intended_generator(generator), *arguments)
 
 
 _states: Final = (

@@ -163,8 +163,8 @@ def zoned(zone: str) -> Iterator[None]:
         yield
     finally:
         with _lock:
-            place = next(i for i, candidate in enumerate(_zones) if candidate is entry)
-            del _zones[place]
+            index = next(i for i, candidate in enumerate(_zones) if candidate is entry)
+            del _zones[index]
             _switch_zone(_zones[-1][0])
             if len(_zones) == 1:
                 _zones.clear()

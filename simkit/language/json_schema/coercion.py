@@ -65,10 +65,10 @@ def is_same(requested: JsonValue, received: JsonValue) -> bool:
             return any(is_same(requested, key) for key in received)
         rest = [*received]
         for key in requested:
-            place = next((n for n, other in enumerate(rest) if is_same(key, other)), None)
-            if place is None:
+            index = next((n for n, other in enumerate(rest) if is_same(key, other)), None)
+            if index is None:
                 return False
-            del rest[place]
+            del rest[index]
         return not rest
     if isinstance(requested, Mapping | list):
         return bool(_read(received) == requested)

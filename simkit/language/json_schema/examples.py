@@ -122,18 +122,18 @@ def _unlike(items: list[Any], schemas: Sequence[Any], root: Any) -> list[Any]:
     return items
 
 
-def _others(item: Any, bounds: Mapping[str, Any], place: int) -> Iterator[Any]:
-    """Yield values like an item of a list; ``place`` is its index."""
+def _others(item: Any, bounds: Mapping[str, Any], index: int) -> Iterator[Any]:
+    """Yield values like an item of a list; ``index`` is its index."""
     yield from bounds.get("enum", ())
     if isinstance(item, bool):
         yield not item
     elif isinstance(item, (int, float)):
         step = bounds.get("multipleOf", 1)
-        yield from (item + place, item + place * step, item - place, item - place * step)
+        yield from (item + index, item + index * step, item - index, item - index * step)
     elif isinstance(item, str):
-        yield f"{item} {place + 1}"
+        yield f"{item} {index + 1}"
         if item:
-            yield f"{item[:-1]}{chr(ord(item[-1]) + place)}"
+            yield f"{item[:-1]}{chr(ord(item[-1]) + index)}"
         yield from texts_of(bounds.get("pattern", ""))
 
 
@@ -250,5 +250,5 @@ class _Simplest:
 
 
 def _rank(character: str) -> tuple[int, str]:
-    place = _RANKS.find(character)
-    return (len(_RANKS) if place < 0 else place, character)
+    index = _RANKS.find(character)
+    return (len(_RANKS) if index < 0 else index, character)

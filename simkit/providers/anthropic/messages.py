@@ -89,8 +89,8 @@ def _marks(request: HttpRequest) -> tuple[tuple[int, int], ...]:
     body = record_of(request.body)
     marks = {(0, 0)} if any(_MARK in tool for tool, _ in records(body, "tools")) else set()
     size = count = 0
-    for place, (block, at) in enumerate(blocks_of(body, "", "system")):
-        size, count = size + bool(place) + len(text_of([(block, at)], Extras())), 1
+    for index, (block, at) in enumerate(blocks_of(body, "", "system")):
+        size, count = size + bool(index) + len(text_of([(block, at)], Extras())), 1
         if _MARK in block:
             marks.add((0, size))
     for item, at in records(body, "messages"):
@@ -365,22 +365,22 @@ class Reply:
 
     def _extend(self, event: Record, at: str) -> None:
         index, delta = need(event, "index", int, at), need(event, "delta", dict, at)
-        block, place = self.blocks.get(index), under(at, "delta")
+        block, path = self.blocks.get(index), under(at, "delta")
         if block is None:
             raise WireInvalid(f"is {index}, which no block has that began", under(at, "index"))
-        match need(delta, "type", str, place):
+        match need(delta, "type", str, path):
             case "input_json_delta":
-                piece = need(delta, "partial_json", str, place)
+                piece = need(delta, "partial_json", str, path)
                 self._inputs[index] = self._inputs.get(index, "") + piece
             case "text_delta":
-                block["text"] = maybe(block, "text", "", at) + need(delta, "text", str, place)
+                block["text"] = maybe(block, "text", "", at) + need(delta, "text", str, path)
             case "thinking_delta":
-                thought = need(delta, "thinking", str, place)
+                thought = need(delta, "thinking", str, path)
                 block["thinking"] = maybe(block, "thinking", "", at) + thought
             case "compaction_delta":
                 block["content"] = delta.get("content")
             case "signature_delta":
-                block["signature"] = need(delta, "signature", str, place)
+                block["signature"] = need(delta, "signature", str, path)
             case "citations_delta":
                 cited = maybe(block, "citations", list[Any](), at)
                 block["citations"] = [*cited, delta.get("citation")]

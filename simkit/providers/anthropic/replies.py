@@ -109,19 +109,19 @@ def _reference(kind: str, block: Record, at: str) -> extra.Extras:
     source = block.get("source")
     if isinstance(source, str):
         return {**extra.linked(kind, source, name=name), "text": text_of(blocks_of(block, at), {})}
-    record, place = need(block, "source", dict, at), under(at, "source")
-    media_type = maybe(record, "media_type", "", place)
-    match need(record, "type", str, place):
+    record, path = need(block, "source", dict, at), under(at, "source")
+    media_type = maybe(record, "media_type", "", path)
+    match need(record, "type", str, path):
         case "base64":
-            return extra.inline(kind, need(record, "data", str, place), media_type, name)
+            return extra.inline(kind, need(record, "data", str, path), media_type, name)
         case "url":
-            return extra.linked(kind, need(record, "url", str, place), media_type, name)
+            return extra.linked(kind, need(record, "url", str, path), media_type, name)
         case "file":
-            return extra.linked(kind, need(record, "file_id", str, place), media_type, name)
+            return extra.linked(kind, need(record, "file_id", str, path), media_type, name)
         case "text":
-            text = need(record, "data", str, place)
+            text = need(record, "data", str, path)
         case _:
-            text = text_of(blocks_of(record, place), {})
+            text = text_of(blocks_of(record, path), {})
     return {"type": kind, "text": text, **({"name": name} if name else {})}
 
 

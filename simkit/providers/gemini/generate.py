@@ -123,12 +123,12 @@ def _messages(content: Record, at: str, calls: Numbered) -> list[Message]:
 def _offers(tool: Record, at: str) -> list[Offer]:
     offers = []
     for key_, value in tool.items():
-        key, place = next(iter(camel_keys({key_: None}))), under(at, key_)
+        key, path = next(iter(camel_keys({key_: None}))), under(at, key_)
         if key != "functionDeclarations":
             offers += [Offer(key)] if value is not None else []
             continue
         offers += [_offer(camel_keys(record), inner) for record, inner in records(tool, key_, at)]
-        typed(value, list, place)
+        typed(value, list, path)
     return offers
 
 
@@ -176,8 +176,8 @@ def _output(generation: Record) -> JsonValue:
     if generation.get("responseJsonSchema") is not None:
         return need(generation, "responseJsonSchema", dict, at)
     if generation.get("responseSchema") is not None:
-        place = under(at, "responseSchema")
-        return json_schema(need(generation, "responseSchema", dict, at), place)
+        path = under(at, "responseSchema")
+        return json_schema(need(generation, "responseSchema", dict, at), path)
     return {} if maybe(generation, "responseMimeType", "", at) == "application/json" else None
 
 
@@ -311,11 +311,11 @@ class _Reply:
         if maybe(feedback, "blockReason", "", under(at, "promptFeedback")):
             self._is_blocked = True
             self._why = maybe(feedback, "blockReasonMessage", "", under(at, "promptFeedback"))
-        for candidate, place in records(body, "candidates", at)[:1]:
-            content = maybe(candidate, "content", dict[str, Any](), place)
-            self._parts += parts_of(content, under(place, "content"))
-            self._reason = maybe(candidate, "finishReason", "", place) or self._reason
-            self._why = maybe(candidate, "finishMessage", "", place) or self._why
+        for candidate, path in records(body, "candidates", at)[:1]:
+            content = maybe(candidate, "content", dict[str, Any](), path)
+            self._parts += parts_of(content, under(path, "content"))
+            self._reason = maybe(candidate, "finishReason", "", path) or self._reason
+            self._why = maybe(candidate, "finishMessage", "", path) or self._why
         return False
 
     def parse(self, ends: str, *, is_done: bool) -> ParsedResponse:

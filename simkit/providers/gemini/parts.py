@@ -45,9 +45,9 @@ def json_schema(schema: Record, at: str) -> JsonValue:
     """Return a schema as JSON Schema; raise WireInvalid for an invalid one."""
     schema_out: dict[str, Any] = {}
     for key_, value in schema.items():
-        key, place = camel(key_), under(at, key_)
+        key, path = camel(key_), under(at, key_)
         if key not in _NO_SCHEMA and value is not None:
-            schema_out[key] = _keyword(key, value, place)
+            schema_out[key] = _keyword(key, value, path)
     if schema_out.get("type") == "type_unspecified":
         del schema_out["type"]
     if maybe(schema, "nullable", False, at):
@@ -172,20 +172,20 @@ def _thought(part: Record) -> str:
 
 
 def _call(part: Record, at: str, calls: Numbered) -> ToolCall:
-    call, place = need(part, "functionCall", dict, at), under(at, "functionCall")
-    name = need(call, "name", str, place)
-    args = maybe(call, "args", dict[str, JsonValue](), place)
-    return ToolCall(calls.called(maybe(call, "id", "", place), name), name, args)
+    call, path = need(part, "functionCall", dict, at), under(at, "functionCall")
+    name = need(call, "name", str, path)
+    args = maybe(call, "args", dict[str, JsonValue](), path)
+    return ToolCall(calls.called(maybe(call, "id", "", path), name), name, args)
 
 
 def result_of(part: Record, at: str, calls: Numbered) -> Message:
     """Parse a function's result."""
-    function_response, place = (
+    function_response, path = (
         need(part, "functionResponse", dict, at),
         under(at, "functionResponse"),
     )
-    name = need(function_response, "name", str, place)
-    response = maybe(function_response, "response", dict[str, JsonValue](), place)
+    name = need(function_response, "name", str, path)
+    response = maybe(function_response, "response", dict[str, JsonValue](), path)
     extras = extra.Extras()
     value: JsonValue = response
     if len(response) == 1:
@@ -198,9 +198,9 @@ def result_of(part: Record, at: str, calls: Numbered) -> Message:
     texts = [text] if response else []
     texts += [
         _text_of_part(inner, inner_at, extras)
-        for inner, inner_at in parts_of(function_response, place)
+        for inner, inner_at in parts_of(function_response, path)
     ]
-    call, _ = calls.answered(maybe(function_response, "id", "", place), name)
+    call, _ = calls.answered(maybe(function_response, "id", "", path), name)
     data = extra.data_of(text, extras)
     return Message("tool", "\n".join(texts), call_id=call, tool=name, data=data)
 

@@ -45,9 +45,9 @@ _CHOICES_MAX: Final = 128
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 
 
-def parse_item(record: Record, at: str, place: int, tools: dict[str, str]) -> tuple[Message, ...]:
+def parse_item(record: Record, at: str, index: int, tools: dict[str, str]) -> tuple[Message, ...]:
     """Parse one message."""
-    return (_message_in(record, at, place, tools),)
+    return (_message_in(record, at, index, tools),)
 
 
 def _depends(record: Record) -> bool:
@@ -85,11 +85,11 @@ def _deployment(path: str) -> str:
     return parts[-1] if parts[-2:-1] == ["deployments"] else ""
 
 
-def _message_in(record: Record, at: str, place: int, tools: dict[str, str]) -> Message:
+def _message_in(record: Record, at: str, index: int, tools: dict[str, str]) -> Message:
     """Parse one message; ``tools`` has the names of the calls before it, and gets its own."""
     role = need(record, "role", str, at)
     if role == "assistant":
-        message = _assistant(record, at, place)
+        message = _assistant(record, at, index)
         tools.update((call.id, call.name) for call in message.calls)
         return message
     if role == "tool":
@@ -107,7 +107,7 @@ def _message_in(record: Record, at: str, place: int, tools: dict[str, str]) -> M
     return Message(ROLE_ALIASES[role], content, data=extras or None)
 
 
-def _assistant(record: Record, at: str, place: int) -> Message:
+def _assistant(record: Record, at: str, index: int) -> Message:
     content, extras = content_of(record, at, glue="")
     if refusal := maybe(record, "refusal", "", at):
         extras[attachments.REFUSAL] = refusal
@@ -122,12 +122,12 @@ def _assistant(record: Record, at: str, place: int) -> Message:
         "assistant",
         content,
         agent=maybe(record, "name", "", at) or None,
-        calls=_calls(record, at, place),
+        calls=_calls(record, at, index),
         data=attachments.data_of(content, extras),
     )
 
 
-def _calls(record: Record, at: str, place: int) -> tuple[ToolCall, ...]:
+def _calls(record: Record, at: str, index: int) -> tuple[ToolCall, ...]:
     calls = []
     for call, where in records(record, "tool_calls", at):
         kind = kind_of_call(call)
@@ -143,7 +143,7 @@ def _calls(record: Record, at: str, place: int) -> tuple[ToolCall, ...]:
     if legacy.get("name"):
         inside = under(at, "function_call")
         args = arguments_of(maybe(legacy, "arguments", "", inside))
-        calls.append(ToolCall(f"function_call_{place}", need(legacy, "name", str, inside), args))
+        calls.append(ToolCall(f"function_call_{index}", need(legacy, "name", str, inside), args))
     return tuple(calls)
 
 

@@ -72,9 +72,9 @@ def _refusal(part: Record, at: str, extras: extra.Extras) -> str:
 def _image(part: Record, at: str, extras: extra.Extras) -> str:
     image = part.get("image_url")
     if type(image) is dict:
-        place = under(at, "image_url")
-        reference = _reference("image", need(image, "url", str, place))
-        detail = maybe(image, "detail", "", place)
+        path = under(at, "image_url")
+        reference = _reference("image", need(image, "url", str, path))
+        detail = maybe(image, "detail", "", path)
     else:
         reference = _reference("image", maybe(part, "image_url", "", at) or _file_id(part, at))
         detail = maybe(part, "detail", "", at)
@@ -82,9 +82,9 @@ def _image(part: Record, at: str, extras: extra.Extras) -> str:
 
 
 def _audio(part: Record, at: str, extras: extra.Extras) -> str:
-    audio, place = need(part, "input_audio", dict, at), under(at, "input_audio")
-    media_type = f"audio/{maybe(audio, 'format', 'wav', place)}"
-    return _text_of_part(extra.inline("audio", need(audio, "data", str, place), media_type), extras)
+    audio, path = need(part, "input_audio", dict, at), under(at, "input_audio")
+    media_type = f"audio/{maybe(audio, 'format', 'wav', path)}"
+    return _text_of_part(extra.inline("audio", need(audio, "data", str, path), media_type), extras)
 
 
 def _file(part: Record, at: str, extras: extra.Extras) -> str:

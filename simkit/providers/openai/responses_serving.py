@@ -278,8 +278,8 @@ def _streamed_item(
     yield numbered.frame("response.output_item.added", output_index=index, item=opened)
     where = {"item_id": item.get("id", ""), "output_index": index}
     if kind == "message":
-        for place, part in enumerate(item["content"]):
-            yield from _streamed_part(numbered, {**where, "content_index": place}, part, reply)
+        for position, part in enumerate(item["content"]):
+            yield from _streamed_part(numbered, {**where, "content_index": position}, part, reply)
     elif kind == "reasoning":
         yield from _streamed_summary(numbered, where, item["summary"], reply)
     elif kind == _SEARCH:

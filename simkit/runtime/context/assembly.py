@@ -23,10 +23,10 @@ from simkit.trace.events import Made, Part, Piece, Shortened, Shown, Unshown
 class Sources(Protocol):
     """The source of histories."""
 
-    def history(self, place: int, omit: str) -> Slice | None:
-        """Return the slice for the recipe's history section at ``place``, or None."""
+    def history(self, index: int, omit: str) -> Slice | None:
+        """Return the slice for the recipe's history section at ``index``, or None."""
 
-    def summarised(self, agent: str, place: int, slice: Slice) -> Message | None:
+    def summarised(self, agent: str, index: int, slice: Slice) -> Message | None:
         """Return a summarizing agent's message about what the window dropped."""
 
     current: tuple[Message, int, int]

@@ -139,10 +139,10 @@ class Stream:
 
     def measure(self) -> None:
         """Bring ``sums`` and ``rounds`` up to date."""
-        for place in range(len(self.sums) - 1, len(self.entries)):
-            message, tokens = self.entries[place]
+        for index in range(len(self.sums) - 1, len(self.entries)):
+            message, tokens = self.entries[index]
             if message.role == "user":
-                self.rounds.append(place)
+                self.rounds.append(index)
             self.sums.append(self.sums[-1] + tokens)
 
 
@@ -156,11 +156,11 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
     settled: int
     """The index of the first message in the source that is not settled."""
 
-    def message(self, place: int) -> Message:
+    def message(self, index: int) -> Message:
         """Return the message at an index of settled + tail."""
         settled = self.stream.entries
         size = len(settled)
-        return (settled[place] if place < size else self.tail[place - size])[0]
+        return (settled[index] if index < size else self.tail[index - size])[0]
 
     def messages(self) -> list[Message]:
         """Return the messages from the start of the window on."""
@@ -386,7 +386,7 @@ def _newest(span: recipe.Span | recipe.Window, stream: Stream, tail: Entries) ->
 
 def _round_start(stream: Stream, tail: Entries, rounds: int) -> int:
     size = len(stream.entries)
-    in_tail = [size + place for place, (message, _) in enumerate(tail) if message.role == "user"]
+    in_tail = [size + index for index, (message, _) in enumerate(tail) if message.role == "user"]
     if rounds <= len(in_tail):
         return in_tail[-rounds]
     missing = rounds - len(in_tail)
@@ -396,10 +396,10 @@ def _round_start(stream: Stream, tail: Entries, rounds: int) -> int:
 def _token_start(stream: Stream, tail: Entries, budget: int) -> int:
     size = len(stream.entries)
     used = 0
-    for place in range(len(tail) - 1, -1, -1):
-        used += tail[place][1]
+    for index in range(len(tail) - 1, -1, -1):
+        used += tail[index][1]
         if used > budget:
-            return size + place + 1
+            return size + index + 1
     return bisect_left(stream.sums, stream.sums[-1] + used - budget)
 
 

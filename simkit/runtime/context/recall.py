@@ -59,8 +59,8 @@ class Recaller:
         query, items = _query(root), list[ContextItem]()
         left_out: dict[str, list[ContextItem]] = {by: [] for by in REASONS}
         for channel, is_in_scope in self._channels.items():
-            for place, value in enumerate(_items_of(root["state"].get(channel))):
-                item = ContextItem(channel, place, value, query)
+            for index, value in enumerate(_items_of(root["state"].get(channel))):
+                item = ContextItem(channel, index, value, query)
                 reason = question.reason_against(item) if is_in_scope else "scopes"
                 (left_out[reason] if reason else items).append(item)
         for reason, rest in self._limited(items):

@@ -275,7 +275,7 @@ def _cut(value: JsonValue, most: int, at: SourcePath, losses: list[Loss]) -> Jso
     if isinstance(value, list):
         if len(value) > most:
             losses.append(Loss(path_text(at), "tokens", items=len(value) - most))
-        return [_cut(inner, most, (*at, place), losses) for place, inner in enumerate(value[:most])]
+        return [_cut(inner, most, (*at, index), losses) for index, inner in enumerate(value[:most])]
     return value
 
 

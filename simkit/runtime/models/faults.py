@@ -159,14 +159,14 @@ class FaultPlan:
         self.ends_at_tool = False
         """Whether the current turn is to end at a tool."""
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin the turn at this index."""
-        own = self._turns[place] if place < len(self._turns) else ()
+        own = self._turns[index] if index < len(self._turns) else ()
         if not (own or self._always or self._cuts or self.has_any):
             return  # As most turns, it has no fault, and the one before had none.
-        self._place, self._calls, self._tool_calls = place, {}, {}
+        self._place, self._calls, self._tool_calls = index, {}, {}
         self.faults = (*own, *self._always)
-        self.cut = self._cuts.get(place)
+        self.cut = self._cuts.get(index)
         self.has_any = bool(self.faults) or self.cut is not None
         self.is_certain = self._are_certain and (self.cut is None or self.cut.moment.is_certain)
         self.ends_at_tool = self.cut is not None and self.cut.moment.tool is not None
@@ -243,10 +243,10 @@ class FaultyModel:
         self._model, self._plan = model, plan
         self.begin_group, self.unused = model.begin_group, model.unused
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin the turn at this index."""
-        self._plan.begin_turn(place)
-        self._model.begin_turn(place)
+        self._plan.begin_turn(index)
+        self._model.begin_turn(index)
 
     def answer(self, request: ModelRequest) -> Answer:
         """Return the planned failure, or the other model's answer; raise TurnCut."""

@@ -72,10 +72,10 @@ class RecordedModel:
         self._thoughts: dict[str, list[Thoughts]] = {}
         """Run to the reasoning before each of its replies."""
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin the turn at this index."""
-        self._place = place
-        self._script.begin_turn(place)
+        self._place = index
+        self._script.begin_turn(index)
 
     def begin_group(self, agents: Sequence[str]) -> None:
         """Announce the agents that now run in parallel."""

@@ -169,10 +169,10 @@ class ScriptedModel:
         self._missed: dict[str, int] = {}
         """Agent to the number of its calls in the turn that no line has answered."""
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin a turn with its lines; unused lines of the last turn are dropped."""
-        self._place = place
-        self._unused = {**self._turns[place]}
+        self._place = index
+        self._unused = {**self._turns[index]}
         self._missed = {}
 
     def begin_group(self, agents: Sequence[str]) -> None:
@@ -307,9 +307,9 @@ class ScriptedTools:
         self._used: dict[str, set[int]] = {}
         self._calls: dict[str, int] = {}
 
-    def begin_turn(self, place: int) -> None:
+    def begin_turn(self, index: int) -> None:
         """Begin a turn with its results."""
-        self._place, self._used, self._calls = place, {}, {}
+        self._place, self._used, self._calls = index, {}, {}
 
     def unused(self) -> tuple[UnusedResults, ...]:
         """Return the turn's own unused results; those for all turns are no finding."""
@@ -323,7 +323,7 @@ class ScriptedTools:
             if scripted.may_wait or (self._used.get(tool) and not scripted.answers[1:]):
                 continue
             used = self._used.get(tool, ())
-            left = tuple(place for place in range(len(scripted.answers)) if place not in used)
+            left = tuple(index for index in range(len(scripted.answers)) if index not in used)
             if left:
                 calls = self._calls.get(tool, 0)
                 lines_unused.append(UnusedResults(tool, left, calls, scripted.successive))
@@ -353,10 +353,10 @@ class ScriptedTools:
             )
         return reply_of(lambda: self._run(function, args))
 
-    def _place_of(self, tool: str, place: int) -> tuple[str | int, ...]:
+    def _place_of(self, tool: str, index: int) -> tuple[str | int, ...]:
         if tool not in self._turns[self._place]:
             return ()
-        return ("turns", self._place, *_key_of(tool), place)
+        return ("turns", self._place, *_key_of(tool), index)
 
     def _known(self) -> str:
         """Return a line with the tools that have an answer in this turn; empty if none."""
@@ -371,13 +371,13 @@ class ScriptedTools:
     def _scripted(self, agent: str, tool: str, args: Any, scripted: ToolAnswers) -> ToolReply:
         used = self._used.setdefault(tool, set())
         self._calls[tool] = self._calls.get(tool, 0) + 1
-        for place, answer in enumerate(scripted.answers):
-            if scripted.successive and place in used:
+        for index, answer in enumerate(scripted.answers):
+            if scripted.successive and index in used:
                 continue
             if answer.when is not None and not compile_matcher(answer.when).holds(args):
                 continue
-            used.add(place)
-            at = self._place_of(tool, place)
+            used.add(index)
+            at = self._place_of(tool, index)
             own, path = (at, at) if scripted.successive else (None, at[:-1])
             return ToolReply(
                 answer.returns, answer.error, answer.latency_ms, own, path, answer.is_unchecked

@@ -168,8 +168,8 @@ class OwnProcesses:
             with suppress(Exception):  # Each scenario imports them, as the first one did.
                 with start_copy(process) as trial:
                     new = trial.call(_import_libraries, app, names, self._keeps_keys)
-                for place in range(0, len(new), NAMES_MAX):
-                    part = new[place : place + NAMES_MAX]
+                for index in range(0, len(new), NAMES_MAX):
+                    part = new[index : index + NAMES_MAX]
                     process.call(_import_libraries, app, part, self._keeps_keys)
 
     def _answer(

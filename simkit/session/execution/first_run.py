@@ -79,11 +79,11 @@ def first_run(prepared: Prepared, source: ScaffoldedReplies | None) -> FirstRun:
         trace = Trace()
         process = InProcessWorker(ProcessSetup(prepared, traffic=witness), trace)
         stack.callback(process.close)
-        for place, turn in enumerate(prepared.scenario.turns):
-            witness.turn = place
+        for index, turn in enumerate(prepared.scenario.turns):
+            witness.turn = index
             error = process.take(turn, 0)
             if error is not None:
-                raise SimkitError(f"the app failed in turn {place + 1}: {error.message}")
+                raise SimkitError(f"the app failed in turn {index + 1}: {error.message}")
     calls_answered = tuple(call for call in witness.calls if call.answer is not None)
     handoffs = (event for event in trace.events if isinstance(event, HandoffRequested))
     targets = frozenset(event.to_agent for event in handoffs)

@@ -39,8 +39,8 @@ def scenario_of(
     if rules:
         tree["agents"] = rules
     tree["turns"] = [
-        _turn(place, text, first, agents, handoffs_by_tool, {*tools, *first.stubbed})
-        for place, text in enumerate(user_texts)
+        _turn(index, text, first, agents, handoffs_by_tool, {*tools, *first.stubbed})
+        for index, text in enumerate(user_texts)
     ]
     return tree
 
@@ -147,7 +147,7 @@ def _message_of(call: ObservedCall) -> Message:
 
 
 def _turn(
-    place: int,
+    index: int,
     text: str,
     first: FirstRun,
     agents: Sequence[str],
@@ -156,14 +156,14 @@ def _turn(
 ) -> dict[str, Any]:
     replies: dict[str, list[Any]] = {}
     for call, agent in zip(first.calls, agents, strict=True):
-        if call.turn == place:
+        if call.turn == index:
             replies.setdefault(agent, []).append(_line(call, handoffs_by_tool))
     turn: dict[str, Any] = {"user": text}
     if replies:
         turn["replies"] = {
             agent: lines[0] if len(lines) == 1 else lines for agent, lines in replies.items()
         }
-    results = dict(_results([u for u in first.used if u.turn == place and u.tool in tools]))
+    results = dict(_results([u for u in first.used if u.turn == index and u.tool in tools]))
     if results:
         turn["tool_results"] = results
     return turn

@@ -149,15 +149,15 @@ def has_whole_contexts(conversation: RecordedConversation) -> bool:
 def _run_of(conversation: RecordedConversation, functions: Mapping[str, str]) -> FirstRun:
     calls = [
         ObservedCall(
-            place,
+            index,
             call.agent or UNMARKED,
             ParsedRequest("", "", call.messages or (), call.offers),
             _response_of(call),
         )
-        for place, turn in enumerate(conversation.turns)
+        for index, turn in enumerate(conversation.turns)
         for call in turn.calls
     ]
-    used = [use for place, turn in enumerate(conversation.turns) for use in _uses(place, turn)]
+    used = [use for index, turn in enumerate(conversation.turns) for use in _uses(index, turn)]
     targets = frozenset(name for turn in conversation.turns for name in turn.targets)
     return FirstRun(
         tuple(calls), tuple(used), functions, targets, frozenset(use.tool for use in used)
@@ -170,21 +170,21 @@ def _response_of(call: Step) -> ParsedResponse:
     return ParsedResponse(call.answer)
 
 
-def _uses(place: int, turn: RecordedTurn) -> Iterator[Used]:
+def _uses(index: int, turn: RecordedTurn) -> Iterator[Used]:
     """Yield the tools' results: those of their spans, else those in later contexts."""
     targets = tuple("transfer_to_" for _ in turn.targets[:1])
     without = turn.asking | {
         a.name for a in turn.asks if a.is_handoff or a.name.startswith(targets)
     }
-    yield from _uses_in_contexts(place, turn, without | {tool.name for tool in turn.tools})
+    yield from _uses_in_contexts(index, turn, without | {tool.name for tool in turn.tools})
     for tool in turn.tools:
         if tool.name not in without and tool.failed:
-            yield Used(place, tool.name, error=tool.status.strip() or "it failed")
+            yield Used(index, tool.name, error=tool.status.strip() or "it failed")
         elif tool.name not in without and tool.result is not ABSENT:
-            yield Used(place, tool.name, tool.result)
+            yield Used(index, tool.name, tool.result)
 
 
-def _uses_in_contexts(place: int, turn: RecordedTurn, without: Collection[str]) -> Iterator[Used]:
+def _uses_in_contexts(index: int, turn: RecordedTurn, without: Collection[str]) -> Iterator[Used]:
     tools = {ask.id: ask.name for ask in turn.asks}
     results: dict[str, str] = {}
     for step in turn.calls:
@@ -193,7 +193,7 @@ def _uses_in_contexts(place: int, turn: RecordedTurn, without: Collection[str]) 
                 results.setdefault(message.call_id, message.content)
     for identity, tool in tools.items():
         if identity in results and tool not in without:
-            yield Used(place, tool, results[identity])
+            yield Used(index, tool, results[identity])
 
 
 def _claim_of(message: Message, call: Step) -> dict[str, Any]:
@@ -225,10 +225,10 @@ def _claims(
 def _contexts(
     turn: RecordedTurn, agents: Sequence[str], has_systems: bool
 ) -> Iterator[tuple[str, Any]]:
-    for place, (call, agent) in enumerate(zip(turn.calls, agents, strict=True)):
+    for position, (call, agent) in enumerate(zip(turn.calls, agents, strict=True)):
         if not call.messages:
             continue
-        index = agents[:place].count(agent)
+        index = agents[:position].count(agent)
         messages = [_claim_of(message, call) for message in call.messages]
         # Without instructions it is not known whether there were any.
         claim: dict[str, Any] = {"messages" if has_systems else "includes": messages}

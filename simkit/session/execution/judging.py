@@ -199,9 +199,9 @@ def shown_to_judge(view: View, shows: Sequence[str], number: int) -> str:
     ]
     has_sessions = len({turn.session for turn in turns}) > 1
     blocks = []
-    for place, turn in enumerate(turns, 1):
+    for index, turn in enumerate(turns, 1):
         session_text = f", session {turn.session}" if has_sessions else ""
-        lines = [f"Turn {place}{session_text}", *_lines_of(turn, shows, view)]
+        lines = [f"Turn {index}{session_text}", *_lines_of(turn, shows, view)]
         blocks.append("\n".join(lines).replace(_CLOSE, "<\\/conversation>"))
     return "\n\n".join(blocks)
 

@@ -198,9 +198,9 @@ class InProcessWorker:
         self._read = len(self._replies)
         return agents_in(new)
 
-    def _has_lines(self, place: int, agent: str) -> bool:
+    def _has_lines(self, index: int, agent: str) -> bool:
         """Return whether a turn has lines for an agent; for any, if its name is empty."""
-        return agent in self._replies[place] if agent else bool(self._replies[place])
+        return agent in self._replies[index] if agent else bool(self._replies[index])
 
     def _schedule(self, scenario: Scenario, about_tools: str) -> Schedule:
         return ScenarioSchedule(scenario.schedule, self._orders, scenario.seed, about_tools)

@@ -158,10 +158,10 @@ class Execution:
 
         ``starts`` are virtual times before which its turns do not begin.
         """
-        for place in range(len(self.turns), len(turns)):
+        for index in range(len(self.turns), len(turns)):
             if self.stops(turns):
                 break
-            self.take(turns[place], starts[place] if starts else 0)
+            self.take(turns[index], starts[index] if starts else 0)
 
     def stops(self, turns: Sequence[Turn]) -> bool:
         """Return whether a scenario with these turns ends with those taken so far."""

@@ -76,9 +76,9 @@ def claim_units(prepared: Prepared, first_turn: int = 1) -> list[ClaimUnit]:
     data = prepared.document.data
     script = _Script(prepared, first_turn)
     units = []
-    for place, turn in enumerate(data["turns"]):
-        if place + 1 >= first_turn:
-            at = ("turns", place, "expect")
+    for index, turn in enumerate(data["turns"]):
+        if index + 1 >= first_turn:
+            at = ("turns", index, "expect")
             units += [*_units_in(turn.get("expect", {}), at, script, turn.get("replies", {}))]
     units += _units_in(data.get("expect", {}), ("expect",), script, {})
     return units
@@ -222,8 +222,8 @@ def _other_texts(prepared: Prepared, first_turn: int) -> Iterator[str]:
     """Yield all texts, keys too, of the scenario's files beside reply lines and claims."""
     data = prepared.document.data
     turns = [
-        {key: value for key, value in turn.items() if _is_given(key, place + 1 < first_turn)}
-        for place, turn in enumerate(data["turns"])
+        {key: value for key, value in turn.items() if _is_given(key, index + 1 < first_turn)}
+        for index, turn in enumerate(data["turns"])
     ]
     about_it = ("expect", "scenario", "examples", "turns", *_OF_JUDGE)
     documents: list[Any] = [{key: value for key, value in data.items() if key not in about_it}]

@@ -243,13 +243,13 @@ def _cassette_options(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _live_turn(
-    turn: Mapping[str, Any], place: int, first_turn: int, left_out: frozenset[SourcePath]
+    turn: Mapping[str, Any], index: int, first_turn: int, left_out: frozenset[SourcePath]
 ) -> dict[str, Any]:
-    if place + 1 < first_turn:
+    if index + 1 < first_turn:
         return {key: value for key, value in turn.items() if key != "expect"}
     live = {key: value for key, value in turn.items() if key not in _ANSWERS}
     if "expect" in live:
-        live["expect"] = without_units(live["expect"], ("turns", place, "expect"), left_out)
+        live["expect"] = without_units(live["expect"], ("turns", index, "expect"), left_out)
     return live
 
 

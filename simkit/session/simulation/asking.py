@@ -146,14 +146,14 @@ def _root(whole: CallSite, turns: tuple[CallSite, ...]) -> Node:
     return MappingNode("", [(key, SequenceNode("", items, *_marks(whole)))], *_marks(whole), False)
 
 
-def _node(place: CallSite) -> ScalarNode:
-    return ScalarNode("", "", *_marks(place), style='"')
+def _node(site: CallSite) -> ScalarNode:
+    return ScalarNode("", "", *_marks(site), style='"')
 
 
-def _marks(place: CallSite) -> tuple[Mark, Mark]:
+def _marks(site: CallSite) -> tuple[Mark, Mark]:
     return (
-        _mark(place.file, place.line, place.column),
-        _mark(place.file, place.last_line, place.last_column),
+        _mark(site.file, site.line, site.column),
+        _mark(site.file, site.last_line, site.last_column),
     )
 
 

@@ -58,7 +58,7 @@ class TurnKeys(TypedDict, total=False):
 
 def pipeline_of(
     named: str | os.PathLike[str] | Mapping[str, Any],
-    place: CallSite,
+    site: CallSite,
     library: Library,
     folders: Sequence[Path],
     scenario: Scenario,
@@ -71,18 +71,18 @@ def pipeline_of(
     if is_code(named):
         return library.subject(document, scenario), document
     if isinstance(named, Mapping):
-        documents = [document_at(named, place, ())]
+        documents = [document_at(named, site, ())]
     elif isinstance(named, str) and "\n" in named:
-        documents = load_text(named, f"<pipeline in {place.file}:{place.line}>")
+        documents = load_text(named, f"<pipeline in {site.file}:{site.line}>")
     else:
-        documents = library.documents(_file(os.fspath(named), place, folders))
+        documents = library.documents(_file(os.fspath(named), site, folders))
     pipelines = [
         file_document
         for file_document in documents
         if isinstance(file_document.data, Mapping) and "scenario" not in file_document.data
     ]
     if len(pipelines) != 1:
-        raise place.error(f"one pipeline is wanted here, but there are {len(pipelines)}")
+        raise site.error(f"one pipeline is wanted here, but there are {len(pipelines)}")
     return library.subject(pipelines[0], scenario), pipelines[0]
 
 
@@ -91,15 +91,15 @@ def is_code(named: object) -> bool:
     return isinstance(named, str) and FUNCTION_NAME.fullmatch(named) is not None
 
 
-def _file(name: str, place: CallSite, folders: Sequence[Path]) -> str:
+def _file(name: str, site: CallSite, folders: Sequence[Path]) -> str:
     """Return the file, beside the test, in one of the folders, or in the working directory."""
-    around = [Path(place.file).parent, *folders, Path()]
+    around = [Path(site.file).parent, *folders, Path()]
     for folder in around:
         if os.path.isfile(folder / name):
             return os.path.relpath(folder / name)
     known = sorted({file.name for folder in around for file in folder.glob(f"*{PIPELINE_SUFFIX}")})
     advice = as_imported(name) if ":" in name else ""
-    raise place.error(f"there is no pipeline `{name}`", near(name, known), known, advice)
+    raise site.error(f"there is no pipeline `{name}`", near(name, known), known, advice)
 
 
 def fakes(*, seed: int = 0, start: str = DEFAULT_START, **people: Any) -> Mapping[str, Any]:
@@ -137,9 +137,9 @@ class _Script(NamedTuple):
     places: tuple[CallSite, ...] = ()
     """Their places in the test."""
 
-    def longer(self, turn: Turn, turn_data: Mapping[str, Any], place: CallSite) -> _Script:
+    def longer(self, turn: Turn, turn_data: Mapping[str, Any], site: CallSite) -> _Script:
         """Return the script with one more turn."""
-        return _Script((*self.turns, turn), (*self.turn_values, turn_data), (*self.places, place))
+        return _Script((*self.turns, turn), (*self.turn_values, turn_data), (*self.places, site))
 
 
 @place_wrong_calls
@@ -399,22 +399,22 @@ def _in_python(address: re.Match[str]) -> str:
     return f"{address['adds'] or ''}{address['under'] or ''}{argument}"
 
 
-def _hold_to_repeat(once: Trace, again: Trace, place: CallSite) -> None:
+def _hold_to_repeat(once: Trace, again: Trace, site: CallSite) -> None:
     """Raise if a second run differs from the first, in which the judge was asked, too."""
     events = (event for event in once.events if not isinstance(event, JudgeAnswered))
     for left, right in zip(events, again.events, strict=False):
         if left != right:
-            raise place.error(
+            raise site.error(
                 f"turn {getattr(left, 'turn', 0)} gave another result when it was run again "
                 f"({type(left).__name__} differs): user code keeps data in its module that "
                 "belongs in a channel"
             )
 
 
-def _located(problem: SimkitError, place: CallSite) -> SourceError:
+def _located(problem: SimkitError, site: CallSite) -> SourceError:
     """Return the error at the line of the test that caused it."""
     if not isinstance(problem, SourceError):
-        return place.error(str(problem))
+        return site.error(str(problem))
     at = problem.at
     if at.startswith("turns["):
         # The place shows which turn it is.

@@ -82,9 +82,9 @@ class Listed(Looked, list[ItemT]):
     def index(self, expected: Any, start: Any = 0, stop: Any = sys.maxsize) -> int:
         """Return the index of the first equal element."""
         self.refuse_never(expected)
-        for place in range(*slice(start, stop).indices(len(self))):
-            if self._is(self[place], expected):
-                return place
+        for index in range(*slice(start, stop).indices(len(self))):
+            if self._is(self[index], expected):
+                return index
         raise ValueError(f"{expected!r} is not in the list")
 
     def __getitem__(self, place: Any) -> Any:

@@ -189,17 +189,17 @@ def _of_agent(agent: str, path: SourcePath, spec: Mapping[str, Any]) -> Iterator
     for channel in _mapping(spec.get("writes")):
         text = f"{subject} does not write `{channel}`"
         yield _removed("writes", text, (*path, "writes", channel), agent)
-    for place, tool in enumerate(_list(spec.get("tools"))):
+    for index, tool in enumerate(_list(spec.get("tools"))):
         text = f"{subject} is not offered tool `{tool}`"
-        yield _removed("tools", text, (*path, "tools", place), agent)
+        yield _removed("tools", text, (*path, "tools", index), agent)
     for key in ("before", "after"):
-        for place, rule in enumerate(_list(spec.get(key))):
-            at = (*path, key, place)
+        for index, rule in enumerate(_list(spec.get(key))):
+            at = (*path, key, index)
             yield _removed(
-                "rules", f"rule {place + 1} under `{key}` of {subject} is gone", at, agent
+                "rules", f"rule {index + 1} under `{key}` of {subject} is gone", at, agent
             )
             if "when" in _mapping(rule):
-                text = f"rule {place + 1} under `{key}` of {subject} always applies"
+                text = f"rule {index + 1} under `{key}` of {subject} always applies"
                 yield _removed("rules", text, (*at, "when"), agent)
     if spec.get("returns") == "tool_output":
         yield _removed("rules", f"{subject} answers after its tool", (*path, "returns"), agent)
@@ -209,9 +209,9 @@ def _of_contract(path: SourcePath, contract: Mapping[str, Any]) -> Iterator[Pipe
     sources = ", ".join(map(str, _list(contract.get("from")) or [contract.get("from")]))
     name = f"the contract {sources} → {contract.get('to')}"
     yield _removed("contracts", f"{name} is gone", path)
-    for place in range(len(_list(contract.get("rules")))):
-        text = f"{name} has no rule {place + 1}"
-        yield _removed("contracts", text, (*path, "rules", place))
+    for index in range(len(_list(contract.get("rules")))):
+        text = f"{name} has no rule {index + 1}"
+        yield _removed("contracts", text, (*path, "rules", index))
     for key in ("carries", "history", "query", "timeout_ms", "depth_max", "mode", "approval"):
         if key in contract:
             yield _removed("contracts", f"{name} has no `{key}`", (*path, key))
@@ -219,9 +219,9 @@ def _of_contract(path: SourcePath, contract: Mapping[str, Any]) -> Iterator[Pipe
         text = f"{name} does not write `{channel}`"
         yield _removed("writes", text, (*path, "writes", channel))
     payload = _mapping(contract.get("payload"))
-    for place, key in enumerate(_list(payload.get("required"))):
+    for index, key in enumerate(_list(payload.get("required"))):
         text = f"{name} does not require `{key}`"
-        yield _removed("payload keys", text, (*path, "payload", "required", place))
+        yield _removed("payload keys", text, (*path, "payload", "required", index))
     policy = str(contract.get("on_invalid", "reject"))
     if "payload" in contract or "rules" in contract or "query" in contract:
         other = _OTHER_POLICY.get(policy, "reject")
@@ -238,11 +238,11 @@ def _of_flow(data: Mapping[str, Any]) -> Iterator[PipelineMutant]:
     agents = [*_mapping(data.get("agents"))]
     graph = _mapping(flow.get("graph"))
     nodes = [*_mapping(graph.get("nodes"))]
-    for place, edge in enumerate(_list(graph.get("edges"))):
+    for index, edge in enumerate(_list(graph.get("edges"))):
         source, target = _mapping(edge).get("from"), _mapping(edge).get("to")
         other = next((name for name in nodes if name not in (source, target)), None)
         if other is not None:
-            path = ("flow", "graph", "edges", place, "to")
+            path = ("flow", "graph", "edges", index, "to")
             text = f"the edge from {source} leads to {other}, not to {target}"
             yield _set("routes", text, path, other)
     router = _mapping(flow.get("router"))
@@ -258,10 +258,10 @@ def _of_flow(data: Mapping[str, Any]) -> Iterator[PipelineMutant]:
     for goal, spec in _mapping(_mapping(flow.get("supervisor")).get("goals")).items():
         at = ("flow", "supervisor", "goals", goal, "steps")
         steps = _list(_mapping(spec).get("steps"))
-        for place in range(len(steps)):
+        for index in range(len(steps)):
             if len(steps) > 1:
-                text = f"goal `{goal}` has no step {place + 1}"
-                yield _removed("routes", text, (*at, place))
+                text = f"goal `{goal}` has no step {index + 1}"
+                yield _removed("routes", text, (*at, index))
 
 
 def _shifted(

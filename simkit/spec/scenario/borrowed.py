@@ -125,14 +125,14 @@ def _turns_of(library: Library, document: Document, name: Any, at: SourcePath) -
     return own
 
 
-def _name(place: int) -> str:
-    return f"message {place + 1}"
+def _name(index: int) -> str:
+    return f"message {index + 1}"
 
 
-def _next(place: int, count: int) -> dict[str, int]:
+def _next(index: int, count: int) -> dict[str, int]:
     """Return what follows a message: mostly the next one; rarely the same, or the one after."""
-    following = [_name(later) if later < count else END for later in (place + 1, place + 2)]
-    weights = {following[0]: AS_RECORDED, _name(place): 1}
+    following = [_name(later) if later < count else END for later in (index + 1, index + 2)]
+    weights = {following[0]: AS_RECORDED, _name(index): 1}
     weights[following[1]] = weights.get(following[1], 0) + 1
     return weights
 

@@ -435,8 +435,8 @@ def made_up(
     check_locale(locale)
     above = Chance(seed).child("fakes").child(name)
     some = [
-        Persona(words, above.child(str(place)), locale, names_taken, fake.values, fill)
-        for place in range(fake.count or 1)
+        Persona(words, above.child(str(index)), locale, names_taken, fake.values, fill)
+        for index in range(fake.count or 1)
     ]
     return some[0] if fake.count is None else some
 

@@ -86,13 +86,13 @@ class Prepared(msgspec.Struct, frozen=True):
         """Return the error about missing distributions, for runs that must not skip."""
         return self.document.error(("needs",), self.unmet)
 
-    def turn_after(self, place: int, turn_values: Sequence[Mapping[str, Any]]) -> Turn:
+    def turn_after(self, index: int, turn_values: Sequence[Mapping[str, Any]]) -> Turn:
         """Return a turn with ``turn_values`` of earlier turns filled in; raise SourceError."""
-        turn = self.scenario.turns[place]
-        if place not in self.waiting:
+        turn = self.scenario.turns[index]
+        if index not in self.waiting:
             return turn
-        data = answered(self.waiting[place], turn_values[:place])
-        return validated_at(Turn, data, self.document, ("turns", place))
+        data = answered(self.waiting[index], turn_values[:index])
+        return validated_at(Turn, data, self.document, ("turns", index))
 
     def after(self, turn_values: Sequence[Mapping[str, Any]]) -> Prepared:
         """Return the scenario with ``turn_values`` of its turns filled in."""

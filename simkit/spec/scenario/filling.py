@@ -236,36 +236,36 @@ class Filling:
             return document
         return document.with_turns({**data, **filled}, which)
 
-    def _speech(self, document: Document, place: int, turn: Any, most: int) -> Speech:
+    def _speech(self, document: Document, index: int, turn: Any, most: int) -> Speech:
         """Return the messages of a turn's simulated user; raise SourceError."""
-        source, known = self._speeches.get(place, (None, None))
+        source, known = self._speeches.get(index, (None, None))
         # Fewer messages of a user are the first ones of more.
         if known is not None and source is turn["user"] and len(known.turns) >= most:
             return known
-        at: SourcePath = ("turns", place, "user", "simulate")
+        at: SourcePath = ("turns", index, "user", "simulate")
         user = validated_at(UserMessage, turn["user"], document, at[:-1]).simulate
         assert user is not None
         for key, advice in _OF_SIMULATIONS.items():
             if key in user.model_fields_set:
                 problem = f"`{key}` says nothing in a scenario"
                 raise document.error((*at, key), problem, key=True, advice=advice)
-        speech = speech_of(user, Chance(self._seed).child(f"user/{place}").random, most)
+        speech = speech_of(user, Chance(self._seed).child(f"user/{index}").random, most)
         if not speech.turns:
             raise document.error(at, "this user may end without a word")
-        self._speeches[place] = turn["user"], speech
+        self._speeches[index] = turn["user"], speech
         return speech
 
-    def _times(self, document: Document, place: int, turn: Any) -> int:
+    def _times(self, document: Document, index: int, turn: Any) -> int:
         """Return the number of repetitions of a turn."""
         if isinstance(turn, dict) and _is_simulated(turn):
-            times = self._times(document, place, {k: v for k, v in turn.items() if k != "user"})
-            return len(self._speech(document, place, turn, times).turns)
+            times = self._times(document, index, {k: v for k, v in turn.items() if k != "user"})
+            return len(self._speech(document, index, turn, times).turns)
         if not isinstance(turn, dict) or "repeat" not in turn:
             return 1
-        times = self._filled(document, turn["repeat"], ("turns", place, "repeat"))
+        times = self._filled(document, turn["repeat"], ("turns", index, "repeat"))
         if not isinstance(times, int) or isinstance(times, bool) or not 1 <= times <= MOST:
             raise document.error(
-                ("turns", place, "repeat"),
+                ("turns", index, "repeat"),
                 f"must be a whole number from 1 to {MOST:,}, not {shown_value(times)}",
             )
         return int(times)

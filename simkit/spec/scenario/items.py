@@ -70,28 +70,29 @@ def scenario_files(path: str | Path) -> list[str]:
 
     Raise SourceError if the path does not exist.
     """
-    place = Path(path)
-    if place.is_dir():
+    address = Path(path)
+    if address.is_dir():
         return sorted(
             str(path_)
-            for path_ in place.rglob(f"*{SCENARIO_SUFFIX}")
-            if not any(part.startswith(".") for part in path_.relative_to(place).parts)
+            for path_ in address.rglob(f"*{SCENARIO_SUFFIX}")
+            if not any(part.startswith(".") for part in path_.relative_to(address).parts)
         )
-    if not os.path.exists(place):
+    if not os.path.exists(address):
         raise missing(str(path))
-    if place.name.endswith(SIMULATION_SUFFIX):
+    if address.name.endswith(SIMULATION_SUFFIX):
         raise SourceError(
             str(path),
             "is no scenario file",
             advice=f"Simulations are explored: `simkit explore {shell_word(str(path))}`.",
         )
-    if not place.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
+    if not address.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
         raise SourceError(
             str(path),
             f"is no scenario file: its name must end with `{SCENARIO_SUFFIX}`",
             advice=_FEATURES
-            if place.suffix == ".feature"
-            else advice_on(str(path)) or f"Name it `{place.name.split('.')[0]}{SCENARIO_SUFFIX}`.",
+            if address.suffix == ".feature"
+            else advice_on(str(path))
+            or f"Name it `{address.name.split('.')[0]}{SCENARIO_SUFFIX}`.",
         )
     return [str(path)]
 
@@ -101,14 +102,14 @@ def missing(path: str, *suffixes: str) -> SourceError:
 
     A name without its ending is near the whole name, too.
     """
-    place = Path(path)
+    address = Path(path)
     endings = suffixes or (SCENARIO_SUFFIX, SIMULATION_SUFFIX, PIPELINE_SUFFIX)
     files = {
         str(other): other.name.split(".")[0]
-        for other in sorted(place.parent.glob("[!._]*"))
+        for other in sorted(address.parent.glob("[!._]*"))
         if other.name.endswith(endings) or other.is_dir()
     }
-    nearest = near(path, files) or next((file for file in files if files[file] == place.name), "")
+    nearest = near(path, files) or next((file for file in files if files[file] == address.name), "")
     advice = advice_on(path)
     if "*" in path:
         advice = "A pattern in quotes is not expanded: leave the quotes off, or name a folder."
@@ -116,7 +117,7 @@ def missing(path: str, *suffixes: str) -> SourceError:
     if not (nearest or advice):
         listed = ", ".join(map(shell_word, [*files][:5]))
         advice = f"Here are: {listed}." if listed else "This folder holds no such files."
-    problem = "this is a folder" if place.is_dir() else "there is no such file or folder"
+    problem = "this is a folder" if address.is_dir() else "there is no such file or folder"
     return SourceError(path, problem, near=nearest, advice=advice)
 
 

@@ -216,9 +216,9 @@ CUTS: Final = ("TurnCancelled", CRASHED)
 """The types of the errors with which a turn ends that is cut."""
 
 
-def begins_process(turns: Sequence[Turn], place: int) -> bool:
+def begins_process(turns: Sequence[Turn], index: int) -> bool:
     """Return whether a new process takes the turn at an index."""
-    return turns[place].restart or (place > 0 and turns[place - 1].crash is not None)
+    return turns[index].restart or (index > 0 and turns[index - 1].crash is not None)
 
 
 FAKES_MAX: Final = 1_000

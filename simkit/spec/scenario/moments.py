@@ -123,11 +123,11 @@ Order = Annotated[
 
 def flat_order(order: Sequence[str | Sequence[str]]) -> Iterator[tuple[tuple[int, ...], str]]:
     """Yield each name of an order with its path; one in a group of answers has two numbers."""
-    for place, entry in enumerate(order):
+    for index, entry in enumerate(order):
         if isinstance(entry, str):
-            yield (place,), entry
+            yield (index,), entry
         else:
-            yield from (((place, number), name) for number, name in enumerate(entry))
+            yield from (((index, number), name) for number, name in enumerate(entry))
 
 
 def places_of_orders(data: Mapping[str, Any]) -> Iterator[SourcePath]:

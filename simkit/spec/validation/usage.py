@@ -405,8 +405,8 @@ def _code_in(folder: str) -> str:
 
 
 def _visible(folder: str, pattern: str) -> Iterator[Path]:
-    place = Path(folder)
-    for path in place.rglob(pattern):
-        hidden = any(part.startswith(".") for part in path.relative_to(place).parts)
+    address = Path(folder)
+    for path in address.rglob(pattern):
+        hidden = any(part.startswith(".") for part in path.relative_to(address).parts)
         if not hidden and path.is_file():
             yield path

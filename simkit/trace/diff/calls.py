@@ -231,10 +231,10 @@ class Calls:
     def call_diffs(self) -> tuple[CallDiff, ...]:
         """Return the calls that differ, by agent, in the order of their first difference."""
         calls = [
-            msgspec.structs.replace(call, again=tuple(self._again.get(place, ())))
-            for place, call in enumerate(self._diffs)
+            msgspec.structs.replace(call, again=tuple(self._again.get(index, ())))
+            for index, call in enumerate(self._diffs)
         ]
-        order = {agent: place for place, agent in enumerate(dict.fromkeys(c.agent for c in calls))}
+        order = {agent: index for index, agent in enumerate(dict.fromkeys(c.agent for c in calls))}
         return tuple(sorted(calls, key=lambda call: order[call.agent]))
 
     def compare(self, left: TurnView, right: TurnView) -> None:

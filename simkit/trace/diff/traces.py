@@ -117,14 +117,14 @@ def _declared(view: View) -> dict[str, Any]:
 def _first_difference(
     left: Sequence[e.AnyEvent], right: Sequence[e.AnyEvent]
 ) -> FirstDifference | None:
-    for place, (mine, its) in enumerate(zip_longest(left, right)):
+    for index, (mine, its) in enumerate(zip_longest(left, right)):
         if mine == its or (isinstance(mine, e.RunStarted) and isinstance(its, e.RunStarted)):
             continue
         differing: tuple[Edit, ...] = ()
         if type(mine) is type(its):
             differing = tuple(edits(*(plain(msgspec.to_builtins(event)) for event in (mine, its))))
-        before = tuple(left[max(place - BEFORE, 0) : place])
-        return FirstDifference(place + 1, before, mine, its, differing)
+        before = tuple(left[max(index - BEFORE, 0) : index])
+        return FirstDifference(index + 1, before, mine, its, differing)
     return None
 
 

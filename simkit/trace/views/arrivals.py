@@ -263,8 +263,8 @@ def _leaves(value: JsonValue, at: str) -> Iterator[tuple[str, JsonValue]]:
         for key, part in value.items():
             yield from _leaves(part, f"{at}.{key}" if at else str(key))
     elif is_array(value) and len(value):
-        for place, part in enumerate(value):
-            yield from _leaves(part, f"{at}[{place}]")
+        for index, part in enumerate(value):
+            yield from _leaves(part, f"{at}[{index}]")
     elif isinstance(value, Message):
         yield at, value.content
     else:

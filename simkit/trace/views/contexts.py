@@ -60,9 +60,9 @@ class ShownPart:
             return 1
         return self.hi + len(self.tail) - self.lo + (self.summary is not None)
 
-    def entry(self, place: int) -> Message:
+    def entry(self, index: int) -> Message:
         """Return the logged message at an index of settled + tail."""
-        return self.stream.entries[place] if place < self.hi else self.tail[place - self.hi]
+        return self.stream.entries[index] if index < self.hi else self.tail[index - self.hi]
 
     def entries(self) -> list[Message]:
         """Return the logged messages that it shows one by one, as the log has them."""
@@ -72,9 +72,9 @@ class ShownPart:
             else [*self.stream.entries[self.lo : self.hi], *self.tail]
         )
 
-    def settled(self, place: int) -> Message:
+    def settled(self, index: int) -> Message:
         """Return the settled message at an index of the stream, with its section."""
-        return replace(self.stream.entries[place], section=self.section)
+        return replace(self.stream.entries[index], section=self.section)
 
     def message(self, index: int) -> Message:
         """Return the message at an index of the context, with its section."""
@@ -127,13 +127,13 @@ class Messages(Sequence[Message]):
             index += len(self)
         if not 0 <= index < len(self):
             raise IndexError(index)
-        place = bisect_left(self._starts, index + 1) - 1
-        part = self._parts[place]
+        position = bisect_left(self._starts, index + 1) - 1
+        part = self._parts[position]
         if isinstance(part, MadePart):
             return part.message
         if isinstance(part, ShownPart):
-            return part.message(index - self._starts[place])
-        return part[index - self._starts[place]]
+            return part.message(index - self._starts[position])
+        return part[index - self._starts[position]]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -185,8 +185,8 @@ class UnshownView:
             for span in fact.places
         )
         for first, end, by in ranges:
-            for place in range(first, end):
-                fields = _fields_of(items[place])
+            for index in range(first, end):
+                fields = _fields_of(items[index])
                 yield {"section": section, "channel": channel, **fields, "by": by}
 
 
@@ -294,8 +294,8 @@ class ContextView:
             for order, cut in enumerate(cuts):
                 message = originals[cut.message]
                 out.append((cut.message, order, Dropped(message, cut.what, cut.by)))
-            for place in range(min(part.lo, part.hi + len(part.tail))):
-                part_entry = part.entry(place)
+            for index in range(min(part.lo, part.hi + len(part.tail))):
+                part_entry = part.entry(index)
                 number = part_entry.number
                 if number not in cut_messages:
                     entry = Dropped(originals[number], "message", "window")
@@ -308,11 +308,11 @@ class ContextView:
 
     def histories(self) -> Iterator[ShownPart]:
         """Yield the parts of histories, also those that are rendered in a shared message."""
-        for place, part in enumerate(self.parts):
+        for index, part in enumerate(self.parts):
             if type(part) is ShownPart:
                 yield part
             else:
-                yield from self.inner.get(place, ())
+                yield from self.inner.get(index, ())
 
     def weights(self) -> Iterator[tuple[str, str | None, int]]:
         """Yield (section, agent, tokens) of every message; linear in the context."""
@@ -328,9 +328,9 @@ class ContextView:
             else:
                 if part.summary is not None:
                     yield part.section, part.summary.agent, part.summary_tokens
-                for place in range(part.lo, part.hi):
-                    message = part.stream.entries[place]
-                    yield part.section, message.agent, part.stream.tokens[place]
+                for index in range(part.lo, part.hi):
+                    message = part.stream.entries[index]
+                    yield part.section, message.agent, part.stream.tokens[index]
                 for message, tokens in zip(part.tail, part.tail_tokens, strict=True):
                     yield part.section, message.agent, tokens
         for message, tokens in zip(self.own_messages, self.said_tokens, strict=True):
@@ -398,11 +398,11 @@ class Naming:
         if not is_current_found and CURRENT not in self._names:
             _name_current(named_messages, first)
         named_messages.reverse()
-        for place, message in enumerate(named_messages):
+        for index, message in enumerate(named_messages):
             is_front = is_front and message.role == "system"
             if not message.section:
                 section = INSTRUCTIONS if is_front else HISTORY
-                named_messages[place] = replace(message, section=section)
+                named_messages[index] = replace(message, section=section)
         return named_messages
 
     def _section_of(self, message: Message, is_current_found: bool) -> str:
@@ -415,8 +415,8 @@ class Naming:
 
 def _name_current(latest_first: list[Message], first: int) -> None:
     """Name the last user message, if this turn brought it and it has no other section."""
-    for place, message in enumerate(latest_first):
+    for index, message in enumerate(latest_first):
         if message.role == "user":
             if not message.section and message.id and message.number >= first:
-                latest_first[place] = replace(message, section=CURRENT)
+                latest_first[index] = replace(message, section=CURRENT)
             return

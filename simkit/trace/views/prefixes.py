@@ -136,7 +136,7 @@ def _parted(was: _Item, now: _Item, context: ContextView, equal: Prefix) -> Pref
     is_named = context.named is not None
     section = context.sectioned()[index].section if is_named else _section_at(now, at)
     messages = context.messages
-    is_front = all(messages[place].role == "system" for place in range(index + 1))
+    is_front = all(messages[position].role == "system" for position in range(index + 1))
     is_told = is_front and section in ("", INSTRUCTIONS)
     before, after = short_both(_text_of(old), _text_of(new), AROUND)
     tokens = now.tokens * at // len(new.content) if at else 0
@@ -159,7 +159,7 @@ def _fast_forward(
     Parts that both have are plainly equal, and so are settled messages of one stream. A growing
     conversation costs what is new in it.
     """
-    count = tokens = place = 0
+    count = tokens = index = 0
     skipped = 0
     for was, now in zip(old.parts, new.parts, strict=False):
         if isinstance(was, ShownPart) and isinstance(now, ShownPart):
@@ -178,8 +178,8 @@ def _fast_forward(
             count, tokens = count + 1, tokens + now.tokens
         else:
             break
-        place += 1
-    return count, tokens, _items(old, place, skipped), _items(new, place, skipped)
+        index += 1
+    return count, tokens, _items(old, index, skipped), _items(new, index, skipped)
 
 
 def _settled(was: ShownPart, now: ShownPart) -> int | None:
@@ -195,7 +195,7 @@ def _items(context: ContextView, first: int = 0, skipped: int = 0) -> Iterator[_
     """Yield the messages of the parts from an index on, without the first ones."""
     parts = context.parts[first:]
     yield from chain.from_iterable(
-        _items_of(part, skipped if place == 0 else 0) for place, part in enumerate(parts)
+        _items_of(part, skipped if index == 0 else 0) for index, part in enumerate(parts)
     )
     for message, tokens in zip(context.own_messages, context.said_tokens, strict=True):
         yield _Item(message, tokens, None)

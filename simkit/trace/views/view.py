@@ -157,11 +157,11 @@ class View:
         self.messages[number] = message
         self.tokens[number] = event.tokens
         if message.calls:
-            for place, call in enumerate(message.calls):
+            for index, call in enumerate(message.calls):
                 if call.id in self.edits:
                     continue  # The message was edited: the model has asked otherwise.
                 self.requests[call.id] = call.args
-                self._asked_at[call.id] = (number, place)
+                self._asked_at[call.id] = (number, index)
             if len(message.calls) > 1:
                 self._group_sizes.update((call.id, number) for call in message.calls)
         if event.run in self.runs:
@@ -231,11 +231,11 @@ class View:
             return ContextView(event, base.parts, base.inner, base.unshown, self.definitions)
         inner: dict[int, list[ShownPart]] = {}
         parts: list[Any] = [*event.parts]
-        for place, part in enumerate(event.parts):
+        for index, part in enumerate(event.parts):
             if type(part) is e.Shown:
-                parts[place] = self._history(part)
+                parts[index] = self._history(part)
             elif type(part) is MadePart and part.shown:
-                inner[place] = [self._history(shown_part) for shown_part in part.shown]
+                inner[index] = [self._history(shown_part) for shown_part in part.shown]
         unshown = ALL_SHOWN
         if event.left_out:
             unshown = UnshownView(event.left_out, run.received if run is not None else {})
@@ -263,10 +263,10 @@ class View:
         messages = [self.messages[number] for number in numbers]
         tokens = [self.tokens[number] for number in numbers]
         edits = _edits(cuts) if cuts else {}
-        for place, number in enumerate(numbers if edits else ()):
+        for index, number in enumerate(numbers if edits else ()):
             for cut in edits.get(number, ()):
-                tokens[place] -= cut.saved
-                messages[place] = cut.becomes or replace(messages[place], calls=())
+                tokens[index] -= cut.saved
+                messages[index] = cut.becomes or replace(messages[index], calls=())
         return messages, tokens
 
     def _model_replied(self, event: e.ModelReplied) -> None:

@@ -30,8 +30,8 @@ def calls_of(turns: Sequence[RecordedTurn]) -> Iterator[tuple[str, RecordedTurn,
     """Yield each call of each turn, with its name in a line."""
     for number, turn in enumerate(turns, 1):
         counts = Counter[str]()
-        for place, call in enumerate(turn.calls):
-            name = f"{call.agent}[{counts[call.agent]}]" if call.agent else f"model call {place}"
+        for index, call in enumerate(turn.calls):
+            name = f"{call.agent}[{counts[call.agent]}]" if call.agent else f"model call {index}"
             counts[call.agent] += 1
             yield f"turn {number}, {name}", turn, call
 

@@ -92,7 +92,7 @@ def _left_out(call: Step, calls: Sequence[Step]) -> Iterator[str]:
     instructions, own = _instructions(call), [*map(_likeness, call.messages or ())]
     for earlier in reversed(calls[: calls.index(call)]):
         others = [m for m in messages_of(earlier) if m.role != "system"]
-        shared = [place for place, m in enumerate(others) if _likeness(m) in own]
+        shared = [index for index, m in enumerate(others) if _likeness(m) in own]
         if _instructions(earlier) == instructions and shared:
             # Each message may be an event, which may be lost alone.
             within = others if call.lacks_texts else others[: shared[-1]]
