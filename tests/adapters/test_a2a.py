@@ -71,11 +71,11 @@ def stream(message):
     said = ask("message/stream", message=asked(plan(message)))
     return " ".join(each["result"]["kind"] for each in said)
 """
-OLD = """
+CLIENT = """
 from uuid import uuid4
 import httpx
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
-from a2a.types import Message, Part, Role, TextPart
+from a2a import types
 from openai import OpenAI
 
 async def run(message, streaming=False):
@@ -85,49 +85,35 @@ async def run(message, streaming=False):
         card = await A2ACardResolver(http, "https://weather.example.com").get_agent_card()
         config = ClientConfig(httpx_client=http, streaming=streaming)
         client = ClientFactory(config).create(card)
-        part = Part(root=TextPart(text=said))
-        request = Message(role=Role.user, message_id=str(uuid4()), parts=[part])
-        texts = []
-        async for event in client.send_message(request):
-            if isinstance(event, Message):
-                texts.append(event.parts[0].root.text)
-            else:
-                task, update = event
-                if task.status.state == "completed":
-                    for artifact in task.artifacts:
-                        texts.append("".join(each.root.text for each in artifact.parts))
-    return " ".join(texts)
+        return "".join([text async for text in texts(client, said, message_id=str(uuid4()))])
 
 async def streamed(message):
     return await run(message, True)
 """
-NEW = """
-from uuid import uuid4
-import httpx
-from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
-from a2a.types import Message, Part, Role, SendMessageRequest
-from openai import OpenAI
-
-async def run(message, streaming=False):
-    said = OpenAI().chat.completions.create(
-        model="m", messages=[{"role": "user", "content": message}]).choices[0].message.content
-    async with httpx.AsyncClient() as http:
-        card = await A2ACardResolver(http, "https://weather.example.com").get_agent_card()
-        config = ClientConfig(httpx_client=http, streaming=streaming)
-        client = ClientFactory(config).create(card)
-        asked = Message(role=Role.ROLE_USER, message_id=str(uuid4()), parts=[Part(text=said)])
-        texts = []
-        async for event in client.send_message(SendMessageRequest(message=asked)):
-            if event.HasField("message"):
-                texts.append(event.message.parts[0].text)
-            elif event.HasField("artifact_update"):
-                texts.append(event.artifact_update.artifact.parts[0].text)
-            elif event.HasField("task"):
-                texts += [each.text for artifact in event.task.artifacts for each in artifact.parts]
-    return "".join(texts)
-
-async def streamed(message):
-    return await run(message, True)
+OLD = f"""{CLIENT}
+async def texts(client, said, **fields):
+    part = types.Part(root=types.TextPart(text=said))
+    request = types.Message(role=types.Role.user, parts=[part], **fields)
+    async for event in client.send_message(request):
+        if isinstance(event, types.Message):
+            yield event.parts[0].root.text
+        elif event[0].status.state == "completed":
+            for artifact in event[0].artifacts:
+                yield "".join(each.root.text for each in artifact.parts)
+"""
+NEW = f"""{CLIENT}
+async def texts(client, said, **fields):
+    parts = [types.Part(text=said)]
+    asked = types.Message(role=types.Role.ROLE_USER, parts=parts, **fields)
+    async for event in client.send_message(types.SendMessageRequest(message=asked)):
+        if event.HasField("message"):
+            yield event.message.parts[0].text
+        elif event.HasField("artifact_update"):
+            yield event.artifact_update.artifact.parts[0].text
+        elif event.HasField("task"):
+            for artifact in event.task.artifacts:
+                for each in artifact.parts:
+                    yield each.text
 """
 SERVER = "servers: {weather: {a2a: {card: {description: Knows the weather.}}}}\n"
 TASK = SERVER.replace("card:", "answers: task, card:")

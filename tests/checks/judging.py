@@ -84,17 +84,7 @@ turns:
 WHOLE = f"{MEALS.rstrip().removesuffix('expect:').rstrip()}\nexpect:\n"
 """The same, with claims on the whole run: two calls, the second after a tool result; then one."""
 
-FIRST_MEAL = """
-turns:
-  - user: I ate pizza for lunch
-    replies:
-      router: {json: {to: nutrition}}
-      nutrition:
-        - calls: [log_meal: {food: pizza}]
-        - Logged your pizza.
-    tool_results: {log_meal: {kcal: 800}}
-    expect:
-"""
+FIRST_MEAL = MEALS.partition("  - user: And now?")[0] + "    expect:\n"
 """One turn with a tool call."""
 
 HANDOFFS = """
