@@ -9,8 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -138,12 +138,10 @@ def test_a_scheduler_that_is_gone_ends_it_and_the_command_goes_on_later(
 
 @pytest.mark.parametrize("status", ["running", "connecting", "closed"])
 def test_a_lost_connection_is_told_before_the_client_knows_of_it(status: str) -> None:
-    def nthreads() -> dict[str, int]:
-        raise distributed.comm.CommClosedError("in <TCP (closed)>: ConnectionResetError")
-
     lost = object.__new__(cluster.Cluster)
     lost._address = "tcp://there:1"
-    lost._client = SimpleNamespace(status=status, nthreads=nthreads)
+    lost._client = Mock(status=status)
+    lost._client.nthreads.side_effect = distributed.comm.CommClosedError("in <TCP (closed)>")
 
     with pytest.raises(SimkitError, match="the scheduler at tcp://there:1 is gone"):
         _ = lost.wave
