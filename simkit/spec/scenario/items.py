@@ -127,11 +127,13 @@ def is_pipeline(values: Mapping[str, Any]) -> bool:
 
 
 def misnamed(path: str | Path) -> str:
-    """Return advice on a scenario in the folder, or one below, whose file has a wrong ending."""
+    """Return advice on a scenario in the folder, or one below, whose file has another ending."""
     for path_ in sorted([*Path(path).glob("*.y*ml"), *Path(path).glob("*/*.y*ml")]):
         is_other = path_.is_file() and not path_.name.endswith(SCENARIO_SUFFIX)
         if is_other and b"\nturns:" in path_.read_bytes():
             return f"`{path_}` holds one: name it `{path_.name.split('.')[0]}{SCENARIO_SUFFIX}`."
+    for path_ in sorted([*Path(path).glob("*.feature"), *Path(path).glob("*/*.feature")]):
+        return f'`{path_}` is run by pytest, in a module that has `scenarios("{path_.name}")`.'
     return ""
 
 
