@@ -145,8 +145,8 @@ class ScriptedLines:
             raise errors.ScriptMisfit(
                 f"{path_text(where)} does not satisfy the output schema of agent "
                 f"{request.agent!r}: {_located(path, text)}. "
-                "Correct the line, or the agent's `output`; to send nonsense on purpose write "
-                "`error: malformed_json`.",
+                "Correct the line, or the schema (`output` of the agent, or what code sends); to "
+                "send nonsense on purpose write `error: malformed_json`.",
                 where,
             )
 

@@ -305,7 +305,7 @@ def test_reply_that_the_output_schema_refuses_is_told(line: str, text: str) -> N
 
     assert error.value.what == (
         "turns[0].replies.router[0] does not satisfy the output schema of agent 'router': "
-        f"{text}. Correct the line, or the agent's `output`; "
+        f"{text}. Correct the line, or the schema (`output` of the agent, or what code sends); "
         "to send nonsense on purpose write `error: malformed_json`."
     )
 
