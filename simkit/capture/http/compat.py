@@ -6,6 +6,7 @@ it. `simkit.core.compat` says which versions were tried.
 
 from __future__ import annotations
 
+import threading
 from asyncio import AbstractEventLoop
 from threading import Condition, Thread
 from types import ModuleType
@@ -22,6 +23,10 @@ child_exits: Final = _PYTHON.find("multiprocessing.util:_finalizer_registry")
 """The finalizers of `multiprocessing`, by priority."""
 pool_worker: Final = _PYTHON.find("concurrent.futures.thread:_worker")
 """The function that each thread of a thread pool runs. Such a thread works for many callers."""
+
+
+EXIT: Final = (threading, "_register_atexit")
+"""Registers a function that Python calls before it waits for its threads; thread pools use it."""
 
 
 def process_slots() -> list[Slot]:

@@ -356,7 +356,7 @@ _REPLACED: Final[tuple[Row, ...]] = (
     (atexit, "register", _register),
     (weakref.finalize, "__init__", _finalize),
     (signal, "signal", _carrying(1)),
-    (threading, "_register_atexit", _carrying(0)),  # CPython's own; concurrent.futures uses it.
+    (*compat.EXIT, _carrying(0)),
     (multiprocessing.util.Finalize, "__init__", _carrying(2)),
 )
 watching_processes: Final = Installation(lambda: _REPLACED, started=add_hook)

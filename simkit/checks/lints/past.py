@@ -86,7 +86,9 @@ def past_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     call, key = view.calls[event.call], (event.session, event.agent)
     relation, before = past.relation, past.last.get(key)
     if relation is None:
-        yield from _lost_later(call, before) if before is not None else ()
+        first = view.turns[-1].calls_by_agent[call.agent][0]
+        if before is not None and first.run == call.run:  # Another run may have another task.
+            yield from _lost_later(call, before)
         return
     past.last[key] = relation
     if key in past.losses and relation.kind != "restarted":

@@ -200,7 +200,9 @@ class InProcessWorker:
 
     def _has_lines(self, index: int, agent: str) -> bool:
         """Return whether a turn has lines for an agent; for any, if its name is empty."""
-        return agent in self._replies[index] if agent else bool(self._replies[index])
+        # Code may send a request before the first turn.
+        replies = self._replies[index] if index < len(self._replies) else {}
+        return agent in replies if agent else bool(replies)
 
     def _schedule(self, scenario: Scenario, about_tools: str) -> Schedule:
         return ScenarioSchedule(scenario.schedule, self._orders, scenario.seed, about_tools)

@@ -166,7 +166,7 @@ CASES: dict[str, tuple[str, str]] = {
         "by_hand",
         """
         turns:
-          - user: Yes or no?
+          - user: Begin
             replies: {worker: ["yes", "no"]}
             expect: {agents: [worker]}
           - user: And now?
