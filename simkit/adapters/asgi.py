@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -34,6 +35,9 @@ def is_asgi(subject: Any) -> bool:
         return False
 
 
+_PARAMETER: Final = re.compile(r"\{[^}]*\}")
+
+
 def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AsgiDriver | None:
     """Return the driver for an ASGI application; None for anything else.
 
@@ -41,9 +45,10 @@ def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AsgiDrive
     """
     if not is_asgi(subject):
         return None
-    paths = [*_post_paths(subject)]
     if app.options.post is None:
-        given = " or ".join(f"`app: {{post: {path}}}`" for path in paths) or "`app: {post: /chat}`"
+        paths = [_PARAMETER.sub("${session}", path) for path in _post_paths(subject)]
+        shown = [json.dumps(path) if "$" in path else path for path in paths]
+        given = " or ".join(f"`app: {{post: {path}}}`" for path in shown) or "`app: {post: /chat}`"
         raise errors.FunctionMissing(
             f"`{app.entry}` is an ASGI application: which path takes the user's message?\n"
             f"Name it: {given}.",

@@ -282,15 +282,17 @@ def test_init_asks_for_the_path_only_where_there_are_several(project: Path, simk
     refused = simkit("init", "--app", "web:app", "--option", "post=/mine")
     misspelt = simkit("init", "--app", "web:app", "--option", "header.a=b")
     write("web.py", FASTAPI[: FASTAPI.index('@app.post("/threads")')])
-    single = simkit("init", "--app", "web:app")
+    single = simkit("init", "--app", "web:app", "--option", "headers.authorization=Bearer test")
 
     assert several.code == refused.code == misspelt.code == 2
     assert refused.err.endswith("  Here: `--option headers.NAME=VALUE`.\n")
     assert "did you mean `headers`?   known: call," in misspelt.err
     assert "`app: {post: /chat}` or `app: {post: /threads}`" in several.err
     assert "Here: `--option post=/chat` or `--option post=/threads`" in several.err
+    assert " or `--option 'post=/rooms/${session}'`" in several.err
     assert (single.code, single.err) == (0, "")
-    assert "app: {post: /chat}" in Path("scenarios/web.pipeline.yaml").read_text(encoding="utf-8")
+    app = "app: {headers: {authorization: Bearer test}, post: /chat}"
+    assert app in Path("scenarios/web.pipeline.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("missing", [("httpx",), ("httpx", "httpx2")], ids=["one", "both"])

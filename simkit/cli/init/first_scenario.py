@@ -119,11 +119,11 @@ def first_scenario(
             user_texts=request.messages,
         )
         app = app_options(request, file, functions=first_run.functions.values())
-        tree = redactor.value(make(app))
+        tree = _redacted(make(app), redactor)
         text, ran = _holding(runs, tree, redactor)
         if ran.findings and any(used.tool in first_run.functions for used in first_run.used):
             # A tool's change inside the app is no result that could replace the call.
-            without = redactor.value(make(app, with_tools=False))
+            without = _redacted(make(app, with_tools=False), redactor)
             text, other_ran = _holding(runs, without, redactor)
             tree, ran = (tree, ran) if other_ran.findings else (without, other_ran)
         if ran.findings:
@@ -140,6 +140,14 @@ def first_scenario(
         raise SimkitError(f"{file}: not written: it would hold a secret that the app sends itself")
     offers = tuple(_offers_of(first_run))
     return FirstScenario(prepared.pipeline, tree, text, offers, first_run.functions)
+
+
+def _redacted(tree: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """Return a scenario without secrets; a header of the command line stays unless it is a key."""
+    without: dict[str, Any] = redactor.value(tree)
+    for name, value in tree.get("app", {}).get("headers", {}).items():
+        without["app"]["headers"][name] = redactor.value(value)
+    return without
 
 
 def text_without_contexts(first: FirstScenario, file: Path) -> str:

@@ -58,7 +58,7 @@ _VARIABLE: Final = re.compile(
 _DUMMY_ADDRESS: Final = "http://localhost/v1"
 _NO_PROGRAM: Final = "ended without reading a message"
 _YAML: Final = re.compile(r"[\[{].*|-?\d+(\.\d+)?|true|false", re.DOTALL)
-_POST: Final = re.compile(r"`app: \{post: (.+?)\}`")
+_POST: Final = re.compile(r"app: \{post: \"?(/[^`\"]*)\"?\}`")
 _USUAL: Final = frozenset(("agent", "agents", "app", "chat", "cli", "graph", "main", "run", "src"))
 """Names of modules that say nothing of what an app is about."""
 
