@@ -39,8 +39,6 @@ def test_what_pytest_bdd_passes_over_is_an_error_with_its_line(pytester: pytest.
   Scenario: Keyword
     The reply is what matters.
     Wehn the user says "Hello"
-  Scenario: First
-    Gvien the user says "Hello"
 {_SAYS.format("Hello")}
   Scenario Outline: Markup
 {_SAYS.format("<b><what></b>")}
@@ -48,11 +46,11 @@ def test_what_pytest_bdd_passes_over_is_an_error_with_its_line(pytester: pytest.
 """,
     )
 
-    result.assert_outcomes(passed=2, failed=6)
+    result.assert_outcomes(passed=2, failed=5)
     again = "\n\nreproduce:"
     assert [
         report_of(result, f"test_{test}").partition(again)[0]
-        for test in ("misspelt[Hello]", "no_row", "no_table", "twice", "keyword", "first")
+        for test in ("misspelt[Hello]", "no_row", "no_table", "twice", "keyword")
     ] == [
         "desk.feature:7:5: no column fills `<waht>` in the outline `Misspelt` (its table is in "
         "line 11)\n  did you mean `what`?   known: what\n"
@@ -65,8 +63,6 @@ def test_what_pytest_bdd_passes_over_is_an_error_with_its_line(pytester: pytest.
         "the last one alone\n  Give each a name of its own.",
         'desk.feature:48:3: `Wehn the user says "Hello"` is no step, so Gherkin takes it for a '
         "description\n  did you mean `When`?   known: Given, When, Then, And, But",
-        'desk.feature:51:3: `Gvien the user says "Hello"` is no step, so Gherkin takes it for a '
-        "description\n  did you mean `Given`?   known: Given, When, Then, And, But",
     ]
 
 

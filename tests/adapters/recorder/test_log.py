@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from simkit.adapters.recorder.histories import cuts_between
 from simkit.core.messages import Message, ToolCall
 from simkit.trace import events as e
@@ -157,18 +161,16 @@ def test_a_list_refers_to_the_last_of_equal_messages_however_often_one_comes() -
 def test_saves_restores_and_uses_of_stores_are_told_as_they_come() -> None:
     desk = Desk()
     desk.turn("Hi")
-    recorder = desk.recorder
 
-    recorder.read("notes", "user", "a")
-    recorder.stored("notes", "user", "a")
-    recorder.saved()
-    recorder.restored()
+    desk.recorder.read("notes", "user", "a")
+    desk.recorder.stored("notes", "user", "a")
+    desk.recorder.saved()
+    desk.recorder.restored()
 
-    read, write, saved, restored = desk.trace.events[-4:]
-    assert isinstance(read, e.StoreRead)
-    assert isinstance(write, e.StoreWritten)
-    for event in (read, write):
-        assert (event.channel, event.scope, event.agent) == ("notes", "user", "a")
-    assert isinstance(saved, e.CheckpointSaved)
-    assert isinstance(restored, e.CheckpointRestored)
-    assert saved.checkpoint == restored.checkpoint == "k1"
+    told = [msgspec.structs.replace(event, at=0) for event in desk.trace.events[-4:]]
+    where: dict[str, Any] = {"at": 0, "turn": 1, "session": "s1"}
+    use: dict[str, Any] = {"channel": "notes", "scope": "user", "agent": "a"}
+    assert told == [
+        *(e.StoreRead(**where, **use), e.StoreWritten(**where, **use)),
+        *(kind(**where, checkpoint="k1") for kind in (e.CheckpointSaved, e.CheckpointRestored)),
+    ]
