@@ -167,10 +167,10 @@ def test_saves_restores_and_uses_of_stores_are_told_as_they_come() -> None:
     desk.recorder.saved()
     desk.recorder.restored()
 
-    told = [msgspec.structs.replace(event, at=0) for event in desk.trace.events[-4:]]
+    events = [msgspec.structs.replace(event, at=0) for event in desk.trace.events[-4:]]
     where: dict[str, Any] = {"at": 0, "turn": 1, "session": "s1"}
     use: dict[str, Any] = {"channel": "notes", "scope": "user", "agent": "a"}
-    assert told == [
+    assert events == [
         *(e.StoreRead(**where, **use), e.StoreWritten(**where, **use)),
         *(kind(**where, checkpoint="k1") for kind in (e.CheckpointSaved, e.CheckpointRestored)),
     ]
