@@ -47,8 +47,8 @@ def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AsgiDrive
         return None
     if app.options.post is None:
         paths = [_PARAMETER.sub("${session}", path) for path in _post_paths(subject)]
-        shown = [json.dumps(path) if "$" in path else path for path in paths]
-        given = " or ".join(f"`app: {{post: {path}}}`" for path in shown) or "`app: {post: /chat}`"
+        offers = [json.dumps(path) if "$" in path else path for path in paths]
+        given = " or ".join(f"`app: {{post: {path}}}`" for path in offers) or "`app: {post: /chat}`"
         raise errors.FunctionMissing(
             f"`{app.entry}` is an ASGI application: which path takes the user's message?\n"
             f"Name it: {given}.",
