@@ -62,6 +62,8 @@ def file_wait(is_there):
 
 async def looked_for_in_loop(seconds):
     process = await asyncio.create_subprocess_exec(*child(seconds))
+    if not seconds:  # It has ended, and asyncio has not heard of it.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     while process.returncode is None:
         await asyncio.sleep(0.01)
 
