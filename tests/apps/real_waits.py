@@ -62,7 +62,7 @@ def file_wait(is_there):
 
 async def looked_for_in_loop(seconds):
     process = await asyncio.create_subprocess_exec(*child(seconds))
-    if not seconds:  # It has ended, and asyncio has not heard of it.
+    if not seconds:  # It ends before asyncio knows it.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     while process.returncode is None:
         await asyncio.sleep(0.01)

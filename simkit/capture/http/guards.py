@@ -293,7 +293,7 @@ def look(name: str, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> A
     running = guard.looks.running() if guard is not None else None  # It may end meanwhile.
     answer = looking.original(*arguments, **options)
     if guard is not None and answer is not_yet:
-        # A process may have ended, and asyncio not have heard of it.
+        # A process may have ended before asyncio knows it.
         guard.looks.process = running or (None if not_yet is False else arguments[0])
     return answer
 
