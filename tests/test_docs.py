@@ -366,17 +366,17 @@ PYTEST = HOW_TO / "pytest.md"
 
 @pytest.mark.slow
 def test_the_workflow_of_the_page_on_pytest_runs(tmp_path: Path) -> None:
-    write_files(PYTEST, tmp_path)
+    for checkout in (tmp_path, tmp_path / "base"):
+        write_files(PYTEST, checkout)
     (workflow,) = [text for _, text in blocks(PYTEST) if text.startswith("# .github/")]
     steps = yaml.safe_load(workflow)["jobs"]["agents"]["steps"]
-    commands = [step["run"] for step in steps if "run" in step]
+    commands = [f"({step['run']})" for step in steps if "pip" not in step.get("run", "pip")]
     # What a workflow installs is there already; what was installed has names of its own there.
     call = '{0}() {{ "{1}" -m {0} "$@"; }}\n'
     programs = "".join(call.format(name, sys.executable) for name in ("simkit", "pytest"))
-    script = programs + "\n".join(line for line in commands if not line.startswith("pip install"))
-
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False,
+        ["bash", "-c", programs + "\n".join(commands)],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
         env={
             **os.environ, "PYTHONPATH": str(ROOT), "GITHUB_ACTIONS": "true",
             "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "RUNNER_TEMP": str(tmp_path),
