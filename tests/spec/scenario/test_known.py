@@ -381,9 +381,7 @@ turns: [{{user: Hi, expect: {{context: {{clerk: {{{key}: [{{system: Profile}}]}}
 """
 
 
-@pytest.mark.parametrize(
-    ("key", "claim"), [("exclude", "excludes"), ("include", "includes"), ("mesages", "messages")]
-)
+@pytest.mark.parametrize(("key", "claim"), [("exclude", "excludes"), ("mesages", "messages")])
 def test_a_misspelt_claim_on_a_context_of_code_is_no_section(key: str, claim: str) -> None:
     assert f"did you mean `{claim}`?" in refusal_of(WITH_SECTIONS.format(key=key))
 
