@@ -165,14 +165,11 @@ def _step_in(template: Any) -> Flaw | None:
     """Return the flaw that Gherkin reads a step as a scenario's description: a misspelt keyword."""
     for line in template.description.splitlines():
         word, _, phrase = line.strip().partition(" ")
-        keyword = near(word, KEYWORDS)
+        keyword = near(word, _STEPS)
         if keyword and any(each.line(phrase) is not None for each in VOCABULARIES):
             problem = f"`{word} {phrase}` is no step, so Gherkin takes it for a description"
-            return Flaw(template.line_number, problem, keyword, KEYWORDS)
+            return Flaw(template.line_number, problem, keyword, _STEPS)
     return None
-
-
-KEYWORDS: Final = ("Given", "When", "Then", "And", "But")
 
 
 def fail_unknown_step(request: pytest.FixtureRequest, feature: Any, step: Any) -> None:
@@ -235,7 +232,8 @@ _ADVICE: Final = {
     "cell count": "Give every row of the table as many cells, also empty ones: `| a |  |`.",
     "DocStringSeparator": 'Close the text with `"""` on a line of its own.',
 }
-_KEYWORDS: Final = ("Given", "When", "Then", "And", "But", "Feature:", "Scenario:", "Background:")
+_STEPS: Final = ("Given", "When", "Then", "And", "But")
+_KEYWORDS: Final = (*_STEPS, "Feature:", "Scenario:", "Background:")
 
 
 def _column(feature: Any, step: Any) -> int:

@@ -256,11 +256,11 @@ def _carrying(index: int) -> Callable[[Replacement], Replacement]:
     """Return what replaces a function that is given a function at a place."""
 
     def replacing(before: Replacement) -> Replacement:
-        def given(*args: Any, **kwargs: Any) -> Any:
+        def register(*args: Any, **kwargs: Any) -> Any:
             carried = map(_carried, args[index : index + 1])
             return before(*args[:index], *carried, *args[index + 1 :], **kwargs)
 
-        return given
+        return register
 
     return replacing
 
