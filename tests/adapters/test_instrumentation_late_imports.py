@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -16,8 +15,9 @@ from typing import Final
 import pytest
 
 from simkit.adapters.instrumentation import watching_imports
+from tests.cli.projects import run_simkit
 from tests.conftest import IS_NIGHTLY, sample_by_day
-from tests.digests import ROOT
+from tests.processes import run_python
 
 PARTS: Final = {
     "agents": (
@@ -139,19 +139,14 @@ def write(folder: Path, part: str, how: str) -> str:
     return str(file)
 
 
-def replayed(*files: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "simkit", "replay", "-q", *files]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("part", "how"), sample_by_day(product(PARTS, DRIVERS), 3))
+@pytest.mark.parametrize(("part", "how"), sample_by_day(product(PARTS, DRIVERS), 5))
 def test_what_is_imported_late_is_seen_in_a_process_of_its_own(
     tmp_path: Path, part: str, how: str
 ) -> None:
-    done = replayed(write(tmp_path, part, how))
+    done = run_simkit("replay", "-q", write(tmp_path, part, how))
 
-    assert done.returncode == 0, done.stdout
+    assert done.code == 0, done.out
 
 
 @pytest.mark.slow
@@ -166,8 +161,7 @@ def test_a_run_is_the_same_alone_and_after_every_other(tmp_path: Path) -> None:
 
 
 def _digests(files: list[str]) -> dict[str, str]:
-    command = [sys.executable, "-m", "tests.digests", *files]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    done = run_python("-m", "tests.digests", *files)
     texts_by_name: dict[str, str] = json.loads(done.stdout)["digests"]
     return texts_by_name
 

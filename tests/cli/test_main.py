@@ -18,6 +18,7 @@ from simkit.cli import validate as validate_output
 from simkit.cli.commands import cli
 from tests.cli.conftest import ROOT
 from tests.cli.projects import Call, Done, write
+from tests.conftest import sample_by_day
 from tests.own_processes import OWN_PROCESSES
 from tests.processes import run_python
 
@@ -270,7 +271,7 @@ def test_a_replay_can_be_stopped_at_any_moment(tmp_path: Path, number: signal.Si
     for name, text in (("a", FAILS), ("b", ANEW), ("c", WAITS_LONG)):
         (tmp_path / f"{name}.scenario.yaml").write_text(text)
 
-    for moment in range(12):
+    for moment in sample_by_day(range(12), 2):
         shutil.rmtree(tmp_path / ".simkit", ignore_errors=True)
         running = Running(tmp_path, "tests.cli.in_processes", "replay", "-j", "2", ".")
         code, reply = running.stopped(number, after=".simkit/runs/*", late_s=moment * 0.05)

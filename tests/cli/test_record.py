@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from simkit.cli import main
 from simkit.providers.http import HttpResponse
 from tests.cli.projects import Call, Done, run_simkit, without_times
 from tests.golden import assert_file_is
+from tests.processes import run_python
 from tests.recording import SCENARIO, Provider, completion, echo, write
 from tests.recording import server as server
 
@@ -305,24 +305,18 @@ def test_a_first_scenario_is_replayed_alone_before_it_is_said_to_hold(
     (desk / "desk.py").rename(desk / "lib" / "answers.py")
     (desk / "src" / "shop.py").write_text(LAZY, encoding="utf-8")
     says = ("init", "--app", "shop:run", "--record", *options)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(("src", "lib"))}
 
-    done = subprocess.run(
-        [sys.executable, "-m", "simkit", *says], env=environment, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    done = run_simkit(*says, PYTHONPATH=os.pathsep.join(("src", "lib")))
 
     if options:
         text = (desk / "scenarios/shop.pipeline.yaml").read_text("utf-8")
         assert "app: {path: [.., ../lib, ../src]}\n" in text
-        clean = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
-        again = [sys.executable, "-P", "-m", "simkit", "replay", "-q", "scenarios"]
-        assert subprocess.run(again, env=clean, capture_output=True, check=False).returncode == 0
+        assert run_python("-P", "-m", "simkit", "replay", "-q", "scenarios").returncode == 0
     else:
-        assert done.returncode == 2
-        assert "not written, since it does not hold in a new process:" in done.stderr
-        assert "No module named 'answers'" in done.stderr
-        assert "Say with --path from which folder" in done.stderr
+        assert done.code == 2
+        assert "not written, since it does not hold in a new process:" in done.err
+        assert "No module named 'answers'" in done.err
+        assert "Say with --path from which folder" in done.err
         assert not (desk / "scenarios/shop.scenario.yaml").exists()
 
 

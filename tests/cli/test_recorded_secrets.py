@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 import zlib
 from base64 import b64decode, b64encode
 from pathlib import Path
@@ -18,6 +15,7 @@ from simkit.capture.cassettes import load
 from simkit.providers import sse
 from simkit.providers.http import HttpRequest, HttpResponse
 from tests.core.redact.test_everywhere import ENCODED
+from tests.processes import run_python
 from tests.recording import completion, provider, write
 
 pytestmark = pytest.mark.slow
@@ -113,8 +111,7 @@ def write_everything(result: Path) -> Path:
     plugins = ("-p", "simkit.pytest_plugin", "-p", "no:cacheprovider")
     run(result, "", "pytest", "-q", *plugins, "--junitxml=junit.xml", "desk.scenario.yaml")
     for number, words in enumerate(WAYS):
-        done = run(result, "", "simkit", *words)
-        (result / f"{number}.txt").write_bytes(done.stdout + done.stderr)
+        (result / f"{number}.txt").write_text(run(result, "", "simkit", *words), encoding="utf-8")
     assert b"clerk" in unfolded((result / "report.html").read_bytes())
     return result
 
@@ -142,15 +139,10 @@ WAYS = (
 )
 
 
-def run(folder: Path, url: str, *words: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", *words], cwd=folder, capture_output=True, check=False, timeout=120,
-        env={
-            **os.environ, **ENVIRONMENT, "PROVIDER": url or "http://127.0.0.1:9",
-            "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            "PYTEST_ADDOPTS": "",
-        },
-    )  # fmt: skip
+def run(folder: Path, url: str, *words: str) -> str:
+    more = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "", **ENVIRONMENT}
+    done = run_python("-m", *words, folder=folder, PROVIDER=url or "http://127.0.0.1:9", **more)
+    return done.stdout + done.stderr
 
 
 PLACES = ("cassettes", ".simkit", "junit.xml", "report.html", "otlp.jsonl")

@@ -26,6 +26,7 @@ from simkit.explore.journal import KEPT_MAX, Journal, Memory
 from tests.campaigns import FILE, SIMULATION, campaign, files_in
 from tests.cli.conftest import ROOT
 from tests.cli.projects import Call, write
+from tests.conftest import IS_NIGHTLY
 
 
 @pytest.mark.slow
@@ -110,6 +111,7 @@ def test_a_killed_campaign_goes_on_where_it_was(
 
 
 EXHAUSTIVE: Final = ("--exhaustive", "--turns", "2")
+MANY: Final = "1500" if IS_NIGHTLY else "500"
 
 
 @pytest.mark.slow
@@ -117,7 +119,7 @@ EXHAUSTIVE: Final = ("--exhaustive", "--turns", "2")
 def test_a_killed_enumeration_goes_on_where_it_was(
     options: tuple[str, ...], running: Callable[..., Running], simkit: Call
 ) -> None:
-    call = ("--runs", "1500", *EXHAUSTIVE, *options)
+    call = ("--runs", MANY, *EXHAUSTIVE, *options)
     for count in (1, 2):
         killed = running(*call)
         killed.wait_for_chunks(count)
@@ -131,7 +133,7 @@ def test_a_killed_enumeration_goes_on_where_it_was(
     done = simkit("explore", FILE, *call)
 
     assert re.search(r"goes on after [\d,]+ conversations, which an earlier call ran", done.err)
-    assert {"out": done.out, "found": files_in("found")} == campaign(*EXHAUSTIVE, runs="1500")
+    assert {"out": done.out, "found": files_in("found")} == campaign(*EXHAUSTIVE, runs=MANY)
     assert not list(Path(".simkit").glob("explore/*/*/journal.jsonl"))
 
 

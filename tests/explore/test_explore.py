@@ -30,6 +30,7 @@ from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from tests.cli.projects import Call, write
+from tests.conftest import sample_by_day
 from tests.explore.desks import BROKEN, SOUND, TWICE_BROKEN
 from tests.explore.searching import search, search_all
 from tests.test_docs import write_files
@@ -425,17 +426,17 @@ def test_a_missing_hypothesis_is_named_with_what_to_install(
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("bug", "lint", "turns", "lines"),
-    [
-        ("swarm_26:app", "HND-06", 1, 3),
-        ("supervisor_230:app", "HND-06", 1, 3),
-        ("langgraph_7129:app", "CTX-01", 1, 2),
-        ("langgraph_4007:app", "STA-09", 1, 0),
-        ("openai_agents_2258:Desk", "CTX-17", 2, 3),
-    ],
+BUGS = (
+    ("swarm_26:app", "HND-06", 1, 3),
+    ("supervisor_230:app", "HND-06", 1, 3),
+    ("langgraph_7129:app", "CTX-01", 1, 2),
+    ("langgraph_4007:app", "STA-09", 1, 0),
+    ("openai_agents_2258:Desk", "CTX-17", 2, 3),
 )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("bug", "lint", "turns", "lines"), sample_by_day(BUGS, 2))
 def test_bugs_of_frameworks_are_found_from_the_application_alone(
     bug: str, lint: str, turns: int, lines: int, simkit: Call
 ) -> None:

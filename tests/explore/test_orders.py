@@ -108,7 +108,7 @@ def test_blocks_are_the_orders_in_which_flows_end() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sample_by_day(CONCURRENT, 3))
+@pytest.mark.parametrize("name", sample_by_day(CONCURRENT, 5))
 def test_three_clerks_of_two_calls_have_ninety_orders(name: str, tmp_path: Path) -> None:
     campaign, replies = replies_in_all_orders(subject_of(tmp_path, "", pipeline=code(name)))
 

@@ -14,6 +14,7 @@ from simkit.trace.store import canonical
 from simkit.trace.views import View
 from simkit.viewer import run_data
 from simkit.viewer.document import CallData, PartData, RunData
+from tests.cli.projects import run_simkit
 from tests.viewer.browser import pages_of, views_of
 from tests.viewer.scenes import LATE, SHOP
 
@@ -178,17 +179,14 @@ def test_a_secret_of_the_environment_is_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import base64
-    import subprocess
-    import sys
     import zlib
 
     file = tmp_path / "shop.scenario.yaml"
     file.write_text(SHOP.replace("A-1042", "hunter22-secret"), encoding="utf-8")
     monkeypatch.setenv("SHOP_PASSWORD", "hunter22-secret")
     monkeypatch.chdir(tmp_path)
-    command = [sys.executable, "-m", "simkit", "replay", "-q", file.name, "--html", "r.html"]
 
-    subprocess.run(command, check=False, capture_output=True)
+    run_simkit("replay", "-q", file.name, "--html", "r.html")
 
     html = Path("r.html").read_text(encoding="utf-8")
     part = html.partition('id="data">')[2].partition("</script>")[0]
