@@ -64,9 +64,6 @@ def rule_lines(old: ContextView, context: ContextView, rule: CachingRule) -> Ite
     elif rule.ends == "request":
         yield "  it looks for whole earlier requests"
     elif rule.ends == "marks":
-        yield f"  it looks for fronts that both requests mark (`cache_control`): {_count(context)}"
+        own = len(context.marks) or "none"
+        yield f"  it looks for fronts that both requests mark (`cache_control`): this one has {own}"
     yield f"  {rule.source} ({CACHING_DATE})"
-
-
-def _count(context: ContextView) -> str:
-    return f"this one has {len(context.marks)}" if context.marks else "this one has none"

@@ -19,7 +19,7 @@ from simkit.core.messages import ABSENT, Dropped, Message, ToolCall
 from simkit.language.json_schema import is_array, is_object
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.matching.operators import OF_ELEMENTS, OF_NUMBERS, TYPE_NAMES, is_operator
-from simkit.language.matching.values import Content, ToolName, number_of, patterns_of, value_in
+from simkit.language.matching.values import Content, ToolName, number_of, texts_in, value_in
 from simkit.language.paths import getter, unescaped
 from simkit.spec.scenario.claim_kinds import ANY_SHAPE, ClaimKind, contexts_of, runs_of
 from simkit.spec.scenario.claims import claim_kind_at, claim_size
@@ -107,7 +107,7 @@ class Occurring:
         """Return whether one value, or element, matches a whole pattern."""
         if kind.form != "value":
             if not steps or steps[0] != "$has":
-                return not isinstance(matcher, (list, tuple)) and not patterns_of(matcher)
+                return not isinstance(matcher, (list, tuple)) and not texts_in(matcher)
             steps = steps[1:]
         for step in reversed(steps):
             matcher = {step: [matcher] if step == "$has" else matcher}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,15 +13,16 @@ from simkit.checks.occurrence import Candidates, Occurring
 from simkit.checks.searching import has_alternatives
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.messages import ABSENT, ROLE_ALIASES, Message
-from simkit.language.matching import Matcher, compile_matcher, patterns_of
+from simkit.language.matching import compile_matcher
 from simkit.language.matching.contradictions import polarity_of
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.mappings import CALL_FIELDS, MESSAGE_FIELDS
 from simkit.language.matching.misses import line
 from simkit.language.matching.operators import OF_NUMBERS, is_operator
-from simkit.language.paths import as_text, head_of, parse, walk
+from simkit.language.matching.values import texts_wanted
+from simkit.language.paths import as_text, head_of, leaves, parse, walk
 from simkit.language.yaml import path_text
-from simkit.spec.scenario.claim_kinds import ALL_NAMES
+from simkit.spec.scenario.claim_kinds import ALL_NAMES, MESSAGE_NAMES
 from simkit.spec.scenario.claims import (
     CONTEXT_CLAIMS,
     RUN_CLAIMS,
@@ -36,7 +38,9 @@ from simkit.trace.views import View
 
 _DENIAL: Final = "$not"
 _UNIQUE: Final = "$unique"
-_NEGATIVE: Final = (_DENIAL, _UNIQUE)
+_EACH: Final = "$each"
+_CLOSED: Final = (_DENIAL, _UNIQUE, "$schema")
+_NEGATIVE: Final = (_DENIAL, _UNIQUE, _EACH, "$ne")
 _ANY: Final = {"$any": True}
 _VALUES: Final = ("state", "reply")
 """The claims on values with keys of their own."""
@@ -52,25 +56,23 @@ def vacuous_claims(
     builder: FindingBuilder,
     unheld: Collection[Path] = (),
 ) -> Iterator[Hit]:
-    """Yield the `excludes` and `$not` with a pattern that occurs nowhere in the trace.
+    """Yield the `excludes`, `$not` and `$ne` with a pattern that occurs nowhere in the trace.
 
-    Also the `$unique` that compares nothing. ``unheld`` are the paths of claims that failed or were
-    skipped: these need no second finding.
+    Also the `$unique` that compares nothing, and the `$each` that has no element. ``unheld`` are
+    the paths of claims that failed or were skipped: these need no second finding.
     """
     search, candidates = _Search(view, builder), Candidates(view)
-    of_excludes: dict[Matcher, str] = {}
+    reasons: dict[Any, str] = {}
     for path, turn, expect in claims:
         for inner, matcher in _negatives(expect):
-            if _is_excludes(inner):
-                # Whether a message could match is the same in every turn.
-                compiled = compile_matcher(matcher)
-                if compiled not in of_excludes:
-                    of_excludes[compiled] = _why_vacuous(search, candidates, matcher, inner, turn)
-                reason = of_excludes[compiled]
-            else:
-                reason = _why_vacuous(search, candidates, matcher, inner, turn)
+            # Whether a message could match is the same in every turn.
+            key = compile_matcher(matcher) if _is_excludes(inner) else (path, inner)
+            if key not in reasons:
+                reasons[key] = _why_vacuous(search, candidates, matcher, inner, turn)
+            reason = reasons[key]
             if reason and not any(_is_of_claim(unheld_path, path, inner) for unheld_path in unheld):
-                reason = f"{path_text(inner)}: {reason}, so its absence proves nothing"
+                subject = "this" if inner[-1] == _EACH else "its absence"
+                reason = f"{path_text(inner)}: {reason}, so {subject} proves nothing"
                 yield Hit("RUN-03", reason, turn, path=(*path, *inner))
 
 
@@ -82,13 +84,17 @@ def _why_vacuous(
         return _why_uncompared(search, matcher, inner[:-1], turn)
     if not polarity_of(matcher).affirms:
         return ""  # The denial of a denial affirms.
+    if inner[-1] == _EACH:
+        is_asked = _DENIAL in inner or search.occurs(_ANY, inner[:-1])
+        return "" if is_asked else "no such list in the trace has an element"
     is_message = _is_excludes(inner)
     place = inner if is_message else inner[:-1]
     key = search.missing_key(matcher, place)
     if key:
         return f"no value in the trace has a key `{key}`"
     if not search.could_hold(matcher, place, turn):
-        return f"nothing in the trace matches {line(matcher)}"
+        hint = isinstance(matcher, str) * ": a text without an operator is a whole one"
+        return f"nothing in the trace matches {line(matcher)}{hint}"
     if not is_message and not candidates.could_be(matcher, place, turn):
         return f"no value of this claim in the trace could match {line(matcher)}"
     return ""
@@ -143,7 +149,7 @@ def _negatives(expect: Expect) -> Iterator[tuple[Path, Any]]:
 
 
 def _nots(at: Path, matcher: Any) -> Iterator[tuple[Path, Any]]:
-    for path, inner in walk(matcher, at, lambda key: key in (*_NEGATIVE, "$schema")):
+    for path, inner in walk(matcher, at, lambda key: key in _CLOSED):
         if path != at and path[-1] in _NEGATIVE:
             yield path, inner
 
@@ -158,6 +164,9 @@ class _Search:
         self._keys = ""
         """The texts, and the schemas in which keys stand."""
         self._whole = ""
+        self._leaves: set[str] = set()
+        self._values: set[str] = set()
+        """The texts as they are; ``_leaves`` are those inside other values."""
 
     def could_hold(self, matcher: Any, path: Path, turn: int) -> bool:
         """Return whether the texts of a pattern occur, or a value of its kind matches it.
@@ -166,9 +175,10 @@ class _Search:
         """
         names = claim_kind_at(path).name_keys
         content = ABSENT if names == ALL_NAMES else _pattern(matcher, names)
-        texts = () if content is ABSENT else patterns_of(content)
+        texts = () if content is ABSENT else tuple(texts_wanted(content))
         if texts:
-            occur = (self._occurs(text, turn) for text in texts)
+            inside = names != MESSAGE_NAMES  # Of a message, all of its text is asked.
+            occur = (self._occurs(text, turn, way, inside) for text, way in texts)
             if any(occur) if has_alternatives(matcher) else all(occur):
                 return True
         elif not names:
@@ -202,11 +212,15 @@ class _Search:
         """Return whether an element of the lists at a place matches."""
         return self._occurring.occurs(element, (*path, "$has"))
 
-    def _occurs(self, text: str, turn: int) -> bool:
+    def _occurs(self, text: str, turn: int, way: str = "$contains", inside: bool = True) -> bool:
         """Search around the claim's turn first: most patterns come from there."""
         if not self._texts:
-            self._texts = _texts_by_turn(self._view)
+            self._texts, self._values, self._leaves = _texts_by_turn(self._view)
             self._whole = "\n".join(self._texts)
+        if not way:
+            return text in self._values or (inside and text in self._leaves)
+        if way == "$regex" and re.escape(text) != text:
+            return any(map(compile_matcher({way: text}).holds, self._values | self._leaves))
         escaped = json.dumps(text, ensure_ascii=False)[1:-1]
         near = min(turn, len(self._texts) - 1)
         some = (self._texts[near], self._texts[max(0, near - 1)], self._texts[0], self._whole)
@@ -268,18 +282,24 @@ def _pattern(matcher: Any, names: Sequence[str]) -> Any:
     return matcher
 
 
-def _texts_by_turn(view: View) -> list[str]:
-    """Return everything said, made or written, once, by turn; names and given values first."""
+def _texts_by_turn(view: View) -> tuple[list[str], set[str], set[str]]:
+    """Return all that was said, made or written, by turn, names and given values first.
+
+    Each value is there once; also return the texts as they are, and those inside the values.
+    """
     texts: list[list[str]] = [[] for _ in range(len(view.turns) + 1)]
     texts[0] += _vocabulary(view.pipeline)
     texts_seen = set(texts[0])
+    inside: set[str] = {""}
     for event in view.events:
         turn = texts[event.turn if event.turn < len(texts) else 0]
-        for text in _texts_of(event, view):
+        for value in _values_of(event, view):
+            text = as_text(value)
             if text not in texts_seen:
                 texts_seen.add(text)
                 turn.append(text)
-    return ["\n".join(turn_texts) for turn_texts in texts]
+                inside.update(leaf for leaf in leaves(value) if isinstance(leaf, str))
+    return ["\n".join(turn_texts) for turn_texts in texts], texts_seen, inside
 
 
 def _vocabulary(facts: e.PipelineFacts) -> Iterator[str]:
@@ -319,13 +339,13 @@ def _text_fields() -> Mapping[type, Sequence[str]]:
 _ALL_TEXT_FIELDS: Final = _text_fields()
 
 
-def _texts_of(event: e.AnyEvent, view: View) -> Iterator[str]:
+def _values_of(event: e.AnyEvent, view: View) -> Iterator[Any]:
     if isinstance(event, e.StateUpdated):
-        yield from map(as_text, filter(None, view.new_parts(event)))
+        yield from filter(None, view.new_parts(event))
     for name in _ALL_TEXT_FIELDS.get(type(event), ()):
         value = getattr(event, name)
         if value is not None:
-            yield as_text(value)
+            yield value
     if isinstance(event, e.MessageAdded):
         yield from _message_texts(event.message)
     elif isinstance(event, e.ContextBuilt):
@@ -339,14 +359,14 @@ def _texts_of(event: e.AnyEvent, view: View) -> Iterator[str]:
                 yield from _shown_texts(entry)
 
 
-def _shown_texts(part: e.Shown) -> Iterator[str]:
+def _shown_texts(part: e.Shown) -> Iterator[Any]:
     edits = [cut.becomes for cut in (*part.cuts, *part.tail_cuts)]
     for message in (part.summary, part.rendered, *edits):
         if message is not None:
             yield from _message_texts(message)
 
 
-def _message_texts(message: Message) -> Iterator[str]:
-    yield message.content
+def _message_texts(message: Message) -> Iterator[Any]:
+    yield from (message.content, message.data or "")
     for call in message.calls:
-        yield from (call.name, as_text(call.args))
+        yield from (call.name, call.args)

@@ -272,8 +272,8 @@ def annotation(
 ) -> str:
     """Return one workflow command, which GitHub shows at the file's line."""
     fields = {"file": file, "line": line, "col": column, "title": title}
-    given = [f"{key}={_property(str(value))}" for key, value in fields.items() if value]
-    properties = ",".join(given)
+    given = [f"{key}={_data(str(value))}" for key, value in fields.items() if value]
+    properties = ",".join(each.replace(":", "%3A").replace(",", "%2C") for each in given)
     return f"::{level}{' ' if properties else ''}{properties}::{_data(message)}"
 
 
@@ -334,10 +334,6 @@ def split_place(where: str) -> tuple[str, int, int]:
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 # Results as Markdown, as the summary of a workflow's step shows it. Pure

@@ -98,7 +98,7 @@ ROWS: dict[str, Row] = {
     "context.messages: role": _desk(
         "messages", {"role": "tool"}, {"section": "handoff"}, {"role": "tool", "tool": NO}
     ),
-    "context.messages: text": _desk("messages", "Thanks", "One hour", NO),
+    "context.messages: text": _desk("messages", "Thanks", "You are the expert.", "One hour"),
     "context.messages: call": _desk(
         "messages",
         {"calls": {"$has": [{"tool": "look_up"}]}},

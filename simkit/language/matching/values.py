@@ -163,6 +163,8 @@ def number_of(value: Any) -> int | float | None:
 
 
 _TEXTLESS: Final = frozenset({"$type", "$len", "$schema", "$keys", "$any", "$absent", "$unique"})
+_OF_PARTS: Final = ("$contains", "$starts", "$ends", "$regex", "$json")
+"""Operators that hold for a text in which theirs is a part."""
 
 
 def patterns_of(matcher: Any) -> tuple[str, ...]:
@@ -170,25 +172,27 @@ def patterns_of(matcher: Any) -> tuple[str, ...]:
 
     A regular expression counts only if it is plain text. Booleans, null and keys do not count.
     """
-    return tuple(dict.fromkeys(_patterns(matcher)))
+    texts = texts_wanted(matcher)
+    plain = (text for text, way in texts if way != "$regex" or re.escape(text) == text)
+    return tuple(dict.fromkeys(plain))
 
 
 def texts_in(matcher: Any) -> tuple[str, ...]:
     """Return the same, with every regular expression as it is written: most of it is text."""
-    return tuple(dict.fromkeys(_patterns(matcher, has_expressions=True)))
+    return tuple(dict.fromkeys(text for text, _ in texts_wanted(matcher)))
 
 
-def _patterns(matcher: Any, has_expressions: bool = False) -> Iterator[str]:
+def texts_wanted(matcher: Any, way: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each text with the operator that makes it a part; without one it is a whole text.
+
+    A number may be a part, because it may stand in a text.
+    """
     if isinstance(matcher, Mapping):
         for key, operand in matcher.items():
-            if key == "$regex":
-                is_text = isinstance(operand, str)
-                if is_text and (has_expressions or re.escape(operand) == operand):
-                    yield operand
-            elif key not in _TEXTLESS:
-                yield from _patterns(operand, has_expressions)
+            if key not in _TEXTLESS:
+                yield from texts_wanted(operand, key if key in _OF_PARTS else way)
     elif isinstance(matcher, (list, tuple)):
         for inner in matcher:
-            yield from _patterns(inner, has_expressions)
+            yield from texts_wanted(inner, way)
     elif matcher is not None and not isinstance(matcher, bool):
-        yield source_text(matcher)
+        yield source_text(matcher), way or "$contains" * (not isinstance(matcher, str))

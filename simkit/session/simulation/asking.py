@@ -141,13 +141,9 @@ def document_at(data: Mapping[str, Any], whole: CallSite, turns: Sequence[CallSi
 
 def _root(whole: CallSite, turns: tuple[CallSite, ...]) -> Node:
     """Return nodes for values with their own place; others use the nearest ancestor's."""
-    items = [_node(turn) for turn in turns]
+    items = [ScalarNode("", "", *_marks(turn), style='"') for turn in turns]
     key = ScalarNode("", "turns", *_marks(whole))
     return MappingNode("", [(key, SequenceNode("", items, *_marks(whole)))], *_marks(whole), False)
-
-
-def _node(site: CallSite) -> ScalarNode:
-    return ScalarNode("", "", *_marks(site), style='"')
 
 
 def _marks(site: CallSite) -> tuple[Mark, Mark]:

@@ -228,12 +228,9 @@ def _section_at(item: _Item, at: int) -> str:
     part = item.part
     if not isinstance(part, MadePart) or not part.pieces:
         return part.section if part is not None else "run"
-    sections = (piece.section for piece in part.pieces if _end_of(piece.content, part) > at)
-    return next(sections, part.pieces[-1].section)
-
-
-def _end_of(text: str, part: MadePart) -> int:
-    return part.message.content.find(text) + len(text)
+    whole = part.message.content
+    ends = ((whole.find(each.content) + len(each.content), each.section) for each in part.pieces)
+    return next((section for end, section in ends if end > at), part.pieces[-1].section)
 
 
 # Tools, settings
