@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+import pytest
 import yaml
 
 VARIABLE: Final = "SIMKIT_WRITE_GOLDEN"
@@ -102,6 +103,21 @@ class CaseText(str):
             text = text.replace(meaning, name)
         page = self.file.read_text(encoding="utf-8")
         self.file.write_text(_with_text(page, self.path, text), encoding="utf-8")
+
+
+def cases(test_file: str, section: str) -> pytest.MarkDecorator:
+    """Run a test for each case of a section of the YAML file beside it.
+
+    A case's keys are the parameters, and `says` is a whole text.
+    """
+    file = Path(test_file).with_suffix(".yaml")
+    entries = yaml.safe_load(file.read_text(encoding="utf-8"))[section]
+    rows = [
+        {**entry, "says": CaseText.at(file, (section, number, "says"), entry["says"])}
+        for number, entry in enumerate(entries)
+    ]
+    params = [pytest.param(*row.values(), marks=pytest.mark.golden) for row in rows]
+    return pytest.mark.parametrize(",".join(rows[0]), params)
 
 
 def assert_says(result: str, expected: str) -> None:

@@ -166,11 +166,10 @@ def prepared(file: Path, place: int = 0) -> Prepared:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
+def folder(cwd: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
     """A working directory with what the app reads of its surroundings."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PROVIDER", server.url)
     monkeypatch.setenv("KEY", "sk-test-0123456789abcdef")
     server.requests.clear()
     server.answer = echo
-    return tmp_path
+    return cwd

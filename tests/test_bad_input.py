@@ -24,10 +24,9 @@ BASE, REFUSED, _ = table("bad_input.yaml")
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "personas").mkdir()
-    (tmp_path / "personas" / "runner.yaml").write_text("version: 1\n")
+def _in_a_folder_of_its_own(cwd: Path) -> None:
+    (cwd / "personas").mkdir()
+    (cwd / "personas" / "runner.yaml").write_text("version: 1\n")
 
 
 def test_base_of_the_table_is_accepted() -> None:

@@ -134,10 +134,9 @@ YAML = {
     "page", [page for page, names in YAML.items() if names], ids=lambda page: page.name
 )
 def test_the_yaml_examples_of_a_page_are_valid(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: Path, cwd: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_files(page, tmp_path)
-    monkeypatch.chdir(tmp_path)
+    write_files(page, cwd)
 
     with pytest.raises(SystemExit) as stop:
         main(["validate", *YAML[page]])

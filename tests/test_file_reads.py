@@ -5,15 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 from simkit.core.files import FileReads
 
 
-def test_reads_are_those_below_here_that_the_run_does_not_write_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_reads_are_those_below_here_that_the_run_does_not_write_itself(cwd: Path) -> None:
     reads = FileReads()
 
     for path, mode, flags in (
@@ -25,8 +20,8 @@ def test_reads_are_those_below_here_that_the_run_does_not_write_itself(
         (".simkit/last.json", "r", 0),
         ("venv/lib/site-packages/x.py", "r", 0),
         ("__pycache__/m.cpython-311.pyc", "rb", 0),
-        (str(tmp_path.parent / "far.txt"), "r", 0),
-        (str(tmp_path.parent / "far.yaml"), "r", 0),
+        (str(cwd.parent / "far.txt"), "r", 0),
+        (str(cwd.parent / "far.yaml"), "r", 0),
         (3, "r", 0),
     ):
         reads.note("open", (path, mode, flags))

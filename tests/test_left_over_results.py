@@ -135,14 +135,13 @@ turns: [{user: wood, tool_results: {stock: RESULTS}}]
 """
 
 
-def test_of_code_whose_models_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_of_code_whose_models_are_recorded(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEY", "sk-test-0123456789abcdef")
     with provider() as server:
         monkeypatch.setenv("PROVIDER", server.url)
-        file = write(tmp_path, STOCKED.replace("RESULTS", "{returns: 1}"))
+        file = write(cwd, STOCKED.replace("RESULTS", "{returns: 1}"))
         record(prepared(file), Recording("all", "2026-01-05T09:00:00Z"))
-        write(tmp_path, STOCKED.replace("RESULTS", '[1, {error: "No"}]'))
+        write(cwd, STOCKED.replace("RESULTS", '[1, {error: "No"}]'))
 
         judgement = simulate(prepared(file)).judgement
 

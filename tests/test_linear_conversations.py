@@ -72,10 +72,9 @@ def grown(costs: dict[int, float]) -> dict[int, float]:
 @pytest.mark.slow
 @pytest.mark.parametrize("lead", [simulated, tell_story])
 def test_a_turn_that_is_looked_at_costs_the_same_however_long_the_conversation_is(
-    lead: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lead: Callable[[int], None], cwd: Path
 ) -> None:
-    (tmp_path / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+    (cwd / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
     lead(2)  # what is compiled once is in the caches
 
     costs = {turns: counted(partial(lead, turns))[1] / turns for turns in SIZES}

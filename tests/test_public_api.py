@@ -96,10 +96,7 @@ def documented() -> list[tuple[str, Any]]:
 @pytest.mark.parametrize(
     ("name", "thing"), [pytest.param(*pair, id=pair[0]) for pair in documented()]
 )
-def test_its_example_runs(
-    name: str, thing: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_its_example_runs(name: str, thing: Any, cwd: Path) -> None:
     Path("desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
     Path("desk.scenario.yaml").write_text(SCENARIO, encoding="utf-8")
     (scenario,) = simkit.load("desk.scenario.yaml")

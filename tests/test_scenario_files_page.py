@@ -89,9 +89,8 @@ CHANGES = {
 
 @pytest.mark.parametrize(("kind", "key"), sorted(NOT_YET))
 def test_what_the_page_says_is_not_in_this_version_is_refused(
-    kind: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, key: str, cwd: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     Path("shared.yaml").write_text("agents: [one]\n", encoding="utf-8")
     old, new = CHANGES[kind]
 
@@ -100,10 +99,7 @@ def test_what_the_page_says_is_not_in_this_version_is_refused(
     assert f"`{key}` is not supported by this version of simkit" in refusal
 
 
-def test_a_text_alone_is_the_reason_of_a_known_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_text_alone_is_the_reason_of_a_known_failure(cwd: Path) -> None:
 
     assert refusal_of(PIPELINE.replace("turns:", "xfail: the clerk is slow\nturns:")) == ""
     assert refusal_of(PIPELINE.replace("turns:", "xfail: [the clerk is slow]\nturns:")) != ""

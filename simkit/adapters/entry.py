@@ -172,7 +172,7 @@ def _check_taken(entry: str, responder: Responder, parameters: list[inspect.Para
             "Name a function that takes the message and adds the rest: `def run(text): …`.",
             entry,
         )
-    if not parameters and _is_python(responder):
+    if not parameters and (inspect.isfunction(responder) or inspect.ismethod(responder)):
         raise FunctionMissing(
             f"{called} takes no argument, and is to be called with the user's message.\n"
             "Name a function or method that takes it: `def answer(text): …`.",
@@ -242,11 +242,6 @@ _UNNAMED: Final = (
 
 def _is_function(subject: Any) -> bool:
     return inspect.isroutine(subject) or isinstance(subject, partial)
-
-
-def _is_python(responder: Any) -> bool:
-    """Return whether the parameters of a callable are known, even if it has none."""
-    return inspect.isfunction(responder) or inspect.ismethod(responder)
 
 
 def _takes_something(function: Any) -> bool:

@@ -25,6 +25,8 @@ from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
 from tests.cli.projects import Call, write
 
+pytestmark = pytest.mark.usefixtures("project")
+
 
 class Customer(TypedDict):
     name: str
@@ -258,11 +260,11 @@ def run(app: str, turn: str) -> list[str]:
         ("orders\napp: {input: [{number: 7}]}", "{user: a, expect: {reply: 'orders [7]'}}"),
     ],
 )
-def test_a_function_is_given_what_it_takes(app: str, turn: str, project: Any) -> None:
+def test_a_function_is_given_what_it_takes(app: str, turn: str) -> None:
     assert run(app, turn) == []
 
 
-def test_a_function_that_fails_on_a_text_is_told_what_it_takes(project: Any) -> None:
+def test_a_function_that_fails_on_a_text_is_told_what_it_takes() -> None:
     (finding,) = run("keys", "{user: Why}")
 
     assert finding.endswith(
@@ -271,7 +273,7 @@ def test_a_function_that_fails_on_a_text_is_told_what_it_takes(project: Any) -> 
     )
 
 
-def test_a_request_with_parts_of_a_text_says_what_the_function_takes(project: Any) -> None:
+def test_a_request_with_parts_of_a_text_says_what_the_function_takes() -> None:
     with pytest.raises(SimkitError) as raised:
         run("sent", "{user: Why}")
 
@@ -282,9 +284,7 @@ def test_a_request_with_parts_of_a_text_says_what_the_function_takes(project: An
     )
 
 
-def test_a_function_of_another_type_that_fails_on_a_text_is_told_how_to_give_it(
-    project: Any,
-) -> None:
+def test_a_function_of_another_type_that_fails_on_a_text_is_told_how_to_give_it() -> None:
     (of_list,) = run("lines", "{user: Why}")
     (of_object,) = run("client", "{user: Why}")
 
@@ -307,7 +307,7 @@ def test_a_function_of_another_type_that_fails_on_a_text_is_told_how_to_give_it(
     ],
 )
 def test_an_input_that_does_not_fit_is_an_error_at_its_place(
-    app: str, turn: str, place: str, project: Any
+    app: str, turn: str, place: str
 ) -> None:
     with pytest.raises(SourceError) as caught:
         run(app, turn)

@@ -11,12 +11,11 @@ from simkit.adapters.modules import graphs_of, hint_from, server_file
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(cwd: Path) -> Path:
     graphs = {"agent": "./src/shop/graph.py:g", "other": {"path": "./src/more.py:other"}}
-    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": graphs}), "utf-8")
-    (tmp_path / "tests").mkdir()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (cwd / "langgraph.json").write_text(json.dumps({"graphs": graphs}), "utf-8")
+    (cwd / "tests").mkdir()
+    return cwd
 
 
 def test_the_nearest_file_above_is_taken(project: Path) -> None:

@@ -113,12 +113,11 @@ print(json.dumps([simulate(found[name]).trace.digest() for name in sys.argv[1:]]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(cwd: Path) -> Iterator[Path]:
     for name, text in FILES.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+        (cwd / name).write_text(text, encoding="utf-8")
     forget()
-    yield tmp_path
+    yield cwd
     forget()
 
 

@@ -81,8 +81,7 @@ def answers(request: HttpRequest) -> HttpResponse:
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
-    monkeypatch.chdir(tmp_path)
+def server(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
     with provider() as result:
         result.answer = answers
         monkeypatch.setenv("PROVIDER", result.url)

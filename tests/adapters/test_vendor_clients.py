@@ -147,7 +147,7 @@ CODE = (Path(__file__).parent.parent / "apps" / "vendor_clients.py").read_text(e
 
 @pytest.mark.parametrize("function", [*ADDRESSES, *(f"{each}_stream" for each in ADDRESSES)])
 def test_what_is_recorded_is_replayed_without_the_network_and_without_secrets(
-    function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    function: str, cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replies = [
         Message("assistant", "One moment.", calls=(ToolCall("c1", "book", {"city": "Bern"}),)),
@@ -168,13 +168,12 @@ def test_what_is_recorded_is_replayed_without_the_network_and_without_secrets(
         "      tool_calls: [{tool: book, args: {city: Bern}}]\n"
         "      reply: {$contains: very much}\n"
     )
-    monkeypatch.chdir(tmp_path)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "CO_API_KEY"):
         monkeypatch.setenv(name, "a-key-of-mine-1234567890")
     with provider() as server:
         server.answer = answer
         monkeypatch.setenv(ADDRESSES[function.partition("_")[0]], server.url)
-        file = write(tmp_path, text, CODE)
+        file = write(cwd, text, CODE)
         recorded = record(prepared(file), Recording("all", "2026-01-05T09:00:00Z")).outcome
         assert [finding.what for finding in recorded.judgement.findings] == []
         assert len(server.requests) == 2
@@ -183,7 +182,7 @@ def test_what_is_recorded_is_replayed_without_the_network_and_without_secrets(
     assert [finding.what for finding in again.judgement.findings] == []
     calls = list(again.view.calls.values())
     assert [call.usage.input_tokens for call in calls if call.usage] == [11, 11]
-    (cassette,) = (tmp_path / "cassettes").iterdir()
+    (cassette,) = (cwd / "cassettes").iterdir()
     stored = cassette.read_text(encoding="utf-8")
     assert SECRET not in stored + str(again.trace.events)
     assert "[redacted:openai]" in str(again.view.turns[0].reply)

@@ -23,13 +23,12 @@ def _schemas_made_once() -> Iterator[None]:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory: `scenarios/` with one good file."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SIMKIT_TRACEBACK", raising=False)
-    (tmp_path / "scenarios").mkdir()
+    (cwd / "scenarios").mkdir()
     write("scenarios/good.scenario.yaml", ECHO + GOOD + ROWS)
-    return tmp_path
+    return cwd
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from simkit.core.errors import SourceError
 
 
 @pytest.fixture(autouse=True)
-def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _folders(cwd: Path) -> None:
     for folder in ("checks", "more", "empty"):
         Path(folder).mkdir()
     for folder in ("checks", "more"):

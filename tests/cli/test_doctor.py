@@ -198,10 +198,9 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
 
 def test_each_kind_of_library_is_a_table_of_its_own(
-    installed: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installed: dict[str, list[str]], cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed |= {"openai": ["httpx<1,>=0.23"], "httpx": []}
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(doctor_checks, "__version__", "1.2.3")
 
     text = doctor_checks.environment_text()

@@ -372,10 +372,8 @@ def test_several_apps_are_listed_with_what_to_type(simkit: Call, desk: Path) -> 
     ],
 )
 def test_options_that_say_nothing_together_are_refused(
-    simkit: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...],
-    says: str,
+    simkit: Call, cwd: Path, arguments: tuple[str, ...], says: str,
 ) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
 
     done = simkit("init", *arguments)
 
@@ -447,14 +445,11 @@ FILES = {
 
 
 @pytest.mark.parametrize(("files", "apps"), FILES.values(), ids=FILES)
-def test_the_apps_of_a_project_are_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], apps: list[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_apps_of_a_project_are_seen(cwd: Path, files: dict[str, str], apps: list[str]) -> None:
     for name, text in files.items():
         write(name, text)
 
-    assert sorted(app.name for app in look_at(tmp_path).apps) == sorted(apps)
+    assert sorted(app.name for app in look_at(cwd).apps) == sorted(apps)
 
 
 INSTALLS = {
@@ -479,22 +474,18 @@ INSTALLS = {
 
 @pytest.mark.parametrize(("files", "lines"), INSTALLS.values(), ids=INSTALLS)
 def test_how_a_project_is_installed_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], lines: list[str]
+    cwd: Path, files: dict[str, str], lines: list[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     for name, text in files.items():
         write(name, text)
 
-    assert list(look_at(tmp_path).install) == lines
+    assert list(look_at(cwd).install) == lines
 
 
-def test_dependencies_of_what_is_not_built_are_installed_by_a_command_that_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_dependencies_of_what_is_not_built_are_installed_by_a_command_that_works(cwd: Path) -> None:
     write("pyproject.toml", '[project]\ndependencies = ["openai>=2", "httpx"]\n')
 
-    make, install = look_at(tmp_path).install
+    make, install = look_at(cwd).install
 
     subprocess.run(make.replace("python", sys.executable, 1), shell=True)
     assert read("requirements.tmp") == "openai>=2\nhttpx"

@@ -101,13 +101,12 @@ class Dealer:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
-    monkeypatch.chdir(tmp_path)
+def desk(cwd: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
     point_clients(server, monkeypatch)
     server.requests.clear()
-    (tmp_path / "prices.yaml").write_text(PRICES, encoding="utf-8")
-    write_desk(tmp_path, scenario=SCENARIO)
-    return tmp_path
+    (cwd / "prices.yaml").write_text(PRICES, encoding="utf-8")
+    write_desk(cwd, scenario=SCENARIO)
+    return cwd
 
 
 @pytest.fixture
@@ -203,7 +202,7 @@ def test_a_run_leaves_no_key_in_any_file_or_in_what_is_printed(
 
 @pytest.mark.slow
 def test_claims_that_only_the_script_can_keep_are_left_out_and_listed(
-    desk: Path, server: Provider, simkit: Call
+    server: Provider, simkit: Call
 ) -> None:
     server.answer = Dealer(1.0)
 
@@ -218,7 +217,7 @@ def test_claims_that_only_the_script_can_keep_are_left_out_and_listed(
 
 
 def test_the_report_has_each_selected_scenario(
-    desk: Path, simkit: Call, monkeypatch: pytest.MonkeyPatch
+    simkit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("simkit.cli.live._Campaign.run", lambda _: "nothing was asked")
 
@@ -235,9 +234,7 @@ def test_the_report_has_each_selected_scenario(
 
 
 @pytest.mark.slow
-def test_a_run_that_could_exceed_the_budget_is_not_started(
-    desk: Path, server: Provider, simkit: Call
-) -> None:
+def test_a_run_that_could_exceed_the_budget_is_not_started(server: Provider, simkit: Call) -> None:
     dealer = server.answer = Dealer(1.0)
 
     done = simkit(
@@ -258,7 +255,7 @@ def test_a_run_that_could_exceed_the_budget_is_not_started(
 
 @pytest.mark.slow
 def test_runs_at_the_same_time_share_the_budget_when_they_get_dear(
-    desk: Path, server: Provider, simkit: Call
+    server: Provider, simkit: Call
 ) -> None:
     cheap = Dealer(1.0)
     dear = Dealer(1.0, triage=says("No."), tokens=1_000)
@@ -279,7 +276,7 @@ def test_runs_at_the_same_time_share_the_budget_when_they_get_dear(
 
 @pytest.mark.slow
 def test_a_run_that_costs_more_than_all_before_sends_no_call_beyond_the_budget(
-    desk: Path, server: Provider, simkit: Call
+    server: Provider, simkit: Call
 ) -> None:
     dealer = server.answer = Dealer(1.0)
 
@@ -297,7 +294,7 @@ def test_a_run_that_costs_more_than_all_before_sends_no_call_beyond_the_budget(
 
 @pytest.mark.slow
 def test_a_provider_that_does_not_say_its_tokens_ends_runs_under_a_budget(
-    desk: Path, server: Provider, simkit: Call
+    server: Provider, simkit: Call
 ) -> None:
     server.answer = lambda request: completion("You get a refund.")
 
@@ -361,7 +358,7 @@ def test_a_wrong_file_of_prices_is_one_error_with_its_place(
 
 @pytest.mark.slow
 def test_a_missing_key_is_one_error(
-    desk: Path, server: Provider, simkit: Call, monkeypatch: pytest.MonkeyPatch
+    server: Provider, simkit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
 
@@ -385,7 +382,7 @@ def test_a_missing_key_is_one_error(
     ],
 )  # fmt: skip
 def test_what_would_fail_in_every_run_ends_them(
-    desk: Path, server: Provider, simkit: Call, status: int, problem: str, remedy: str
+    server: Provider, simkit: Call, status: int, problem: str, remedy: str
 ) -> None:
     server.answer = lambda request: HttpResponse(status, (), (b'{"error": {"message": "no"}}',))
 
@@ -415,7 +412,7 @@ def test_a_run_of_a_scenario_with_a_long_name_is_kept(
 
 @pytest.mark.slow
 def test_words_of_a_provider_are_no_keys_of_the_scenario_that_is_kept(
-    desk: Path, server: Provider, simkit: Call
+    server: Provider, simkit: Call
 ) -> None:
     words = "no\rapp: {path: [elsewhere]}\u2028notes: \u202e\x1b[31m"
     body = json.dumps({"error": {"message": words}}).encode()
@@ -429,9 +426,7 @@ def test_words_of_a_provider_are_no_keys_of_the_scenario_that_is_kept(
     assert text.splitlines()[0].endswith("app: {path: [elsewhere]} notes: \\u202e\\x1b[31m")
 
 
-def test_ci_is_refused(
-    desk: Path, server: Provider, simkit: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ci_is_refused(server: Provider, simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
 
     done = simkit("live", "desk.scenario.yaml")
@@ -446,7 +441,7 @@ def test_ci_is_refused(
 
 @pytest.mark.slow
 def test_ci_is_obeyed_no_more_with_force(
-    desk: Path, server: Provider, simkit: Call, monkeypatch: pytest.MonkeyPatch
+    server: Provider, simkit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", "true")
     server.answer = Dealer(1.0)
@@ -743,7 +738,7 @@ def test_a_run_that_breaks_off_is_a_failed_run_unless_all_do(
 
 @pytest.mark.slow
 def test_a_provider_that_does_not_answer_ends_the_run_in_time(
-    desk: Path, server: Provider, simkit: Call
+    server: Provider, simkit: Call
 ) -> None:
     over = threading.Event()
 
@@ -818,7 +813,7 @@ def test_turns_before_are_replayed(
     assert replayed(path)["findings"][0]["path"][:4] == ["turns", 1, "expect", "reply"]
 
 
-def test_a_turn_that_the_scenario_does_not_have_is_refused(desk: Path, simkit: Call) -> None:
+def test_a_turn_that_the_scenario_does_not_have_is_refused(simkit: Call) -> None:
     done = simkit("live", "desk.scenario.yaml", "--from", "2")
 
     assert done.code == 2

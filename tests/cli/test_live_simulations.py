@@ -21,6 +21,8 @@ from tests.recording import Provider
 from tests.recording import server as server
 from tests.scripted_providers import point_clients
 
+pytestmark = pytest.mark.usefixtures("desk")
+
 PIPELINE = """\
 version: 1
 pipeline: desk
@@ -98,13 +100,12 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
-    monkeypatch.chdir(tmp_path)
+def desk(cwd: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
     point_clients(server, monkeypatch)
     server.requests.clear()
-    (tmp_path / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
-    (tmp_path / "desk.simulation.yaml").write_text(SIMULATION, encoding="utf-8")
-    return tmp_path
+    (cwd / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
+    (cwd / "desk.simulation.yaml").write_text(SIMULATION, encoding="utf-8")
+    return cwd
 
 
 def live(*arguments: str) -> int:
@@ -121,7 +122,7 @@ def replayed(file: str) -> Any:
 
 @pytest.mark.slow
 def test_claims_of_a_simulation_have_rates_and_its_failed_runs_replay_offline(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.answer = desk_model = Desk()
 
@@ -161,7 +162,7 @@ def test_claims_of_a_simulation_have_rates_and_its_failed_runs_replay_offline(
 
 @pytest.mark.slow
 def test_a_question_that_names_a_user_has_its_rate(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = SIMULATION.replace("Is the reply polite?", '"Is the reply to ${persona.order} polite?"')
     Path("desk.simulation.yaml").write_text(text, encoding="utf-8")
@@ -179,7 +180,7 @@ def test_a_question_that_names_a_user_has_its_rate(
 
 @pytest.mark.slow
 def test_an_error_of_a_turn_ends_the_conversation_and_has_a_row_of_its_own(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def answer(request: HttpRequest) -> HttpResponse:
         return HttpResponse(400, (("content-type", "application/json"),), (b'{"error": {}}',))
@@ -211,7 +212,6 @@ def test_an_error_of_a_turn_ends_the_conversation_and_has_a_row_of_its_own(
     ],
 )
 def test_a_mistake_in_a_simulation_is_one_error_before_anything_is_sent(
-    desk: Path,
     server: Provider,
     capsys: pytest.CaptureFixture[str],
     old: str,
@@ -228,7 +228,7 @@ def test_a_mistake_in_a_simulation_is_one_error_before_anything_is_sent(
     assert server.requests == []
 
 
-def test_an_exploration_asks_no_judge(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exploration_asks_no_judge(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["explore", "desk.simulation.yaml", "--runs", "1"])
 
@@ -277,7 +277,7 @@ def user_messages(request: HttpRequest) -> list[str]:
 
 @pytest.mark.slow
 def test_a_failure_is_answered_in_place_of_the_provider_and_then_it_goes_on(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.answer = Desk()
 
@@ -291,7 +291,7 @@ def test_a_failure_is_answered_in_place_of_the_provider_and_then_it_goes_on(
 
 @pytest.mark.slow
 def test_a_failed_run_with_failures_of_providers_replays_offline(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.answer = Desk(twice=("A-1",))
 
@@ -311,7 +311,7 @@ def test_a_failed_run_with_failures_of_providers_replays_offline(
 
 @pytest.mark.slow
 def test_a_message_is_sent_twice_and_the_claim_sees_it(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.answer = Desk()
 
@@ -326,7 +326,7 @@ def test_a_message_is_sent_twice_and_the_claim_sees_it(
 @pytest.mark.slow
 @pytest.mark.parametrize(("fault", "key"), [("cancelled_turn", "cancel"), ("crash", "crash")])
 def test_a_turn_is_cut_where_it_comes_to_its_moment(
-    fault: str, key: str, desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    fault: str, key: str, server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.answer = Desk(twice=("A-1",))
 
@@ -343,7 +343,7 @@ def test_a_turn_is_cut_where_it_comes_to_its_moment(
 
 @pytest.mark.slow
 def test_a_new_process_goes_on_with_the_conversation(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.answer = Desk()
 
@@ -359,7 +359,7 @@ def test_a_new_process_goes_on_with_the_conversation(
 
 @pytest.mark.slow
 def test_faults_do_not_change_what_users_say(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     messages = []
     users = "{buyer: {says: [A-1, B-2, C-3, D-4]}}"
@@ -377,9 +377,7 @@ def test_faults_do_not_change_what_users_say(
 
 
 @pytest.mark.slow
-def test_what_is_left_out_is_said(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_left_out_is_said(server: Provider, capsys: pytest.CaptureFixture[str]) -> None:
     server.answer = Desk()
     more = "models: {front: Hello.}\nmisbehaves: {empty: 0.1}\nschedule: pct\n"
 
@@ -421,7 +419,6 @@ def test_faults_of_code_happen_where_they_can(
     fault: str,
     happened: dict[str, int],
     requests: int,
-    desk: Path,
     server: Provider,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

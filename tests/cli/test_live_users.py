@@ -24,6 +24,8 @@ from tests.recording import server as server
 from tests.scripted_providers import KEY, point_clients
 from tests.test_docs import HOW_TO, blocks, write_files
 
+pytestmark = pytest.mark.usefixtures("desk")
+
 PIPELINE = """\
 version: 1
 pipeline: desk
@@ -95,19 +97,18 @@ class World:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
-    monkeypatch.chdir(tmp_path)
+def desk(cwd: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
     point_clients(server, monkeypatch)
     server.requests.clear()
-    (tmp_path / "pyproject.toml").touch()
-    (tmp_path / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
+    (cwd / "pyproject.toml").touch()
+    (cwd / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
     write()
-    (tmp_path / "prices.yaml").write_text(
+    (cwd / "prices.yaml").write_text(
         "prices:\n  gpt-5-mini: {input: 1000, output: 1000}\n"
         "  gpt-5: {input: 1000, output: 1000}\n",
         encoding="utf-8",
     )
-    return tmp_path
+    return cwd
 
 
 def write(old: str = "", new: str = "", model: str = f"openai/{USER_MODEL}") -> None:
@@ -146,7 +147,7 @@ def own_messages(parsed: ParsedRequest) -> list[str]:
     ],
 )
 def test_a_user_sees_its_words_and_the_replies_alone_and_ends_when_it_is_done(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str], model: str
+    server: Provider, capsys: pytest.CaptureFixture[str], model: str
 ) -> None:
     server.answer = world = World()
     write(model=model)
@@ -171,7 +172,7 @@ def test_a_user_sees_its_words_and_the_replies_alone_and_ends_when_it_is_done(
 
 @pytest.mark.slow
 def test_calls_of_users_are_counted_and_kept_apart(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.answer = world = World(replies=("Hm.", "You idiot."))
 
@@ -211,7 +212,7 @@ def test_calls_of_users_are_counted_and_kept_apart(
 
 @pytest.mark.slow
 def test_what_was_recorded_is_explored_offline_and_in_processes_alike(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.answer = world = World()
     live("--runs", "6", "-j", "2")
@@ -236,9 +237,7 @@ def test_what_was_recorded_is_explored_offline_and_in_processes_alike(
 
 
 @pytest.mark.slow
-def test_a_run_of_the_same_number_takes_the_place_of_the_one_before(
-    desk: Path, server: Provider
-) -> None:
+def test_a_run_of_the_same_number_takes_the_place_of_the_one_before(server: Provider) -> None:
     server.answer = World()
     live("--runs", "2")
     server.answer = World(lambda prompts, order: message_of(f"Only {order}", done=True))
@@ -286,7 +285,7 @@ def test_a_model_that_gives_no_first_message_is_one_error(
 
 @pytest.mark.slow
 def test_a_run_whose_user_fails_later_breaks_off_and_is_no_pass(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     count = itertools.count()
 
@@ -309,9 +308,7 @@ def test_a_run_whose_user_fails_later_breaks_off_and_is_no_pass(
 
 
 @pytest.mark.slow
-def test_a_model_is_asked_once_more_for_an_answer_of_another_form(
-    desk: Path, server: Provider
-) -> None:
+def test_a_model_is_asked_once_more_for_an_answer_of_another_form(server: Provider) -> None:
     count = itertools.count()
 
     def say(prompts: list[str], order: str) -> str:
@@ -328,7 +325,7 @@ def test_a_model_is_asked_once_more_for_an_answer_of_another_form(
 
 @pytest.mark.slow
 def test_a_key_that_is_refused_is_one_error(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     body = b'{"error": {"message": "no such key", "code": "invalid_api_key"}}'
     server.answer = lambda request: HttpResponse(
@@ -343,7 +340,7 @@ def test_a_key_that_is_refused_is_one_error(
 
 @pytest.mark.slow
 def test_a_budget_holds_the_calls_of_users_too(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+    server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.answer = world = World()
     Path("prices.yaml").write_text(
@@ -365,9 +362,7 @@ def test_a_budget_holds_the_calls_of_users_too(
 
 
 @pytest.mark.slow
-def test_secrets_are_in_no_recording(
-    desk: Path, server: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_are_in_no_recording(server: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_TOKEN", "swordfish-1234")
     server.answer = World(
         lambda prompts, order: message_of("My token is swordfish-1234.", done=True)
@@ -419,9 +414,7 @@ def test_users_talk_with_code_too(
 
 
 @pytest.mark.slow
-def test_two_users_share_a_cassette(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_users_share_a_cassette(server: Provider, capsys: pytest.CaptureFixture[str]) -> None:
     seller = "{model: openai/gpt-5, goal: Sell., persona: {order: C-3}, sessions: 2, CASSETTE}"
     seller = seller.replace("CASSETTE", "cassette: buyer")
     write("always:", f"  seller: {seller}\nalways:")
@@ -443,7 +436,7 @@ def test_two_users_share_a_cassette(
     [("../buyer", "would be written outside the project"), ("broken", "broken.yaml")],
 )
 def test_a_cassette_that_cannot_be_written_is_an_error_before_anything_is_sent(
-    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str], new: str, problem: str
+    server: Provider, capsys: pytest.CaptureFixture[str], new: str, problem: str
 ) -> None:
     Path("broken.yaml").write_text("interactions: 3\n", encoding="utf-8")
     write("cassette: buyer", f"cassette: {new}")
@@ -621,17 +614,16 @@ class Rude:
 
 
 @pytest.fixture
-def judged_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
-    monkeypatch.chdir(tmp_path)
+def judged_desk(cwd: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
     point_clients(server, monkeypatch)
-    (tmp_path / "desk.pipeline.yaml").write_text(JUDGED_PIPELINE, encoding="utf-8")
-    (tmp_path / "desk.scenario.yaml").write_text(SCENARIO, encoding="utf-8")
-    (tmp_path / "prices.yaml").write_text(
+    (cwd / "desk.pipeline.yaml").write_text(JUDGED_PIPELINE, encoding="utf-8")
+    (cwd / "desk.scenario.yaml").write_text(SCENARIO, encoding="utf-8")
+    (cwd / "prices.yaml").write_text(
         "prices:\n  gpt-5-mini: {input: 1000, output: 1000}\n"
         "  claude-haiku-4-5: {input: 10000, output: 10000}\n",
         encoding="utf-8",
     )
-    return tmp_path
+    return cwd
 
 
 def live_judged(*arguments: str) -> int:

@@ -53,10 +53,7 @@ def replay_output(columns: int, **environment: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80, 100, 140])
-def test_no_line_is_wider_than_the_terminal(
-    columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_no_line_is_wider_than_the_terminal(columns: int, cwd: Path) -> None:
     write("a.scenario.yaml", ECHO + BAD)
 
     text = replay_output(columns)

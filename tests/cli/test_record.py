@@ -184,10 +184,9 @@ def desk(project_folder: Path, server: Provider, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.chdir(tmp_path)
+def project_folder(cwd: Path) -> Iterator[Path]:
     before = list(sys.path)
-    yield tmp_path
+    yield cwd
     sys.path[:] = before
     sys.modules.pop("desk", None)
 

@@ -96,15 +96,14 @@ WHY = f"1 claim not looked at: sections: {REASON}"
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(cwd: Path) -> Path:
     """The working directory, with a design, its code, and scenarios on the code."""
-    monkeypatch.chdir(tmp_path)
     for name, text in (
         ("echo.pipeline.yaml", DESIGN), ("real.pipeline.yaml", CODE), ("echo_talk.py", TALK),
         ("talk.scenario.yaml", SCENARIOS),
     ):  # fmt: skip
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    return tmp_path
+        (cwd / name).write_text(text, encoding="utf-8")
+    return cwd
 
 
 Call = Callable[..., tuple[int, str]]

@@ -303,9 +303,8 @@ INVOCATIONS: Final[dict[str, list[list[str]]]] = {
 
 
 @pytest.fixture
-def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return write_hostile(tmp_path)
+def hostile(cwd: Path) -> Path:
+    return write_hostile(cwd)
 
 
 @pytest.fixture(scope="module")

@@ -171,11 +171,10 @@ GRAPHS: Final = tuple(
 
 
 @pytest.fixture
-def adds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def adds(cwd: Path) -> Path:
     pytest.importorskip("openai", reason="the environment of Google ADK has no other client")
-    (tmp_path / "adds.py").write_text(ADDS, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (cwd / "adds.py").write_text(ADDS, encoding="utf-8")
+    return cwd
 
 
 @pytest.mark.parametrize("name", [*LOSES, *GRAPHS])

@@ -23,12 +23,7 @@ from tests.explore.test_explore import SCENARIO
 from tests.explore.test_simulations import BUYER, REFUNDS, UNJUDGED
 
 
-@pytest.fixture
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.mark.usefixtures("_in_a_folder")
+@pytest.mark.usefixtures("cwd")
 def test_a_finding_holds_the_scenario_that_shows_it() -> None:
     Path("desk.pipeline.yaml").write_text(BROKEN, encoding="utf-8")
 
@@ -44,7 +39,7 @@ def test_a_finding_holds_the_scenario_that_shows_it() -> None:
     assert not Path(".simkit").exists()
 
 
-@pytest.mark.usefixtures("_in_a_folder")
+@pytest.mark.usefixtures("cwd")
 def test_a_sound_pipeline_passes_and_says_what_was_not_reached() -> None:
     Path("desk.scenario.yaml").write_text(SOUND + SCENARIO, encoding="utf-8")
     (scenario,) = load("desk.scenario.yaml")
@@ -58,7 +53,7 @@ def test_a_sound_pipeline_passes_and_says_what_was_not_reached() -> None:
     assert "tool look of desk" in short.unreached
 
 
-@pytest.mark.usefixtures("_in_a_folder")
+@pytest.mark.usefixtures("cwd")
 def test_a_folder_is_explored_as_a_whole_and_what_is_skipped_is_said() -> None:
     Path("a.simulation.yaml").write_text(DESK + BUYER, encoding="utf-8")
     broken = DESK + BUYER + REFUNDS + "always: {state: {refunds: []}}\n"

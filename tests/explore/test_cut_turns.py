@@ -154,18 +154,15 @@ turns: 2
 
 
 @pytest.mark.slow
-def test_what_a_cancelled_turn_leaves_behind_is_found_and_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_what_a_cancelled_turn_leaves_behind_is_found_and_kept(cwd: Path) -> None:
     Path("locked_desk.py").write_text(LOCKED, encoding="utf-8")
-    subject = subject_of(tmp_path, OF_CODE, pipeline="")
+    subject = subject_of(cwd, OF_CODE, pipeline="")
 
     causes = labels(campaign_of(subject, runs=120))
 
     (discovery,) = (each for name, each in causes.items() if "RuntimeError" in name)
-    file = tmp_path / "found.scenario.yaml"
-    file.write_text(scenario_text(discovery, subject, tmp_path, "c"), encoding="utf-8")
+    file = cwd / "found.scenario.yaml"
+    file.write_text(scenario_text(discovery, subject, cwd, "c"), encoding="utf-8")
     library = Library()
     (item,) = items_in(str(file), library.cache)
     turns: list[dict[str, Any]] = library.documents(str(file))[item.index].data["turns"]

@@ -182,11 +182,10 @@ always: {reply: "2"}
 
 
 @pytest.fixture
-def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def bank(cwd: Path) -> Path:
     pytest.importorskip("openai", reason="the environment of Google ADK has no other client")
-    (tmp_path / "bank_app.py").write_text(BANK, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (cwd / "bank_app.py").write_text(BANK, encoding="utf-8")
+    return cwd
 
 
 def test_a_lost_update_around_a_tool_of_code_is_found_and_kept(bank: Path) -> None:

@@ -119,9 +119,8 @@ def test_a_damaged_list_is_said_and_ignored() -> None:
     assert "damaged" not in simkit("replay", ".")
 
 
-def test_no_link_is_written_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    strange = tmp_path / "strange"
+def test_no_link_is_written_through(cwd: Path) -> None:
+    strange = cwd / "strange"
     for name in ("", "last.json", "traces", "runs"):
         Ledger("mine").close([], [])
         (strange / "traces").mkdir(parents=True)
@@ -138,7 +137,7 @@ def test_no_link_is_written_through(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert (strange / "last.json").read_bytes() == b"{}"
         assert [file.name for file in (strange / "traces").iterdir()] == ["a.jsonl"]
         for tree in ("strange", "mine", "away"):
-            _remove(tmp_path / tree)
+            _remove(cwd / tree)
 
 
 def _remove(tree: Path) -> None:

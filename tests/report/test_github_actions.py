@@ -20,9 +20,7 @@ from simkit.report.results import Result
 BROKEN = Result("a.scenario.yaml", "a.scenario.yaml", 3, "", "broken", error="no key hunter22-xx")
 
 
-@pytest.fixture(autouse=True)
-def _project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("cwd")
 
 
 @pytest.mark.parametrize(

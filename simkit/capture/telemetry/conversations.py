@@ -8,9 +8,15 @@ from itertools import chain
 from typing import Final
 
 from simkit.capture.telemetry import conventions as names
-from simkit.capture.telemetry.gaps.calls import calls_of, lines_of_call, why
-from simkit.capture.telemetry.gaps.contexts import lines_of_contexts, missing_calls
-from simkit.capture.telemetry.gaps.spans import lines_of_spans, lines_of_tools
+from simkit.capture.telemetry.gaps import (
+    calls_of,
+    lines_of_call,
+    lines_of_contexts,
+    lines_of_spans,
+    lines_of_tools,
+    missing_calls,
+    why,
+)
 from simkit.capture.telemetry.recorded import RecordedConversation, RecordedTurn
 from simkit.capture.telemetry.spans import Step, node_metadata, outwards
 from simkit.core.messages import JsonValue

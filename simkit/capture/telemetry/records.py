@@ -16,7 +16,7 @@ from simkit.capture.telemetry.exports import (
     reading,
     text_of,
 )
-from simkit.capture.telemetry.gaps.texts import cut_texts
+from simkit.capture.telemetry.gaps import cut_texts
 from simkit.capture.telemetry.spans import (
     Step,
     kind_of,

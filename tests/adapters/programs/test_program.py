@@ -52,9 +52,7 @@ for turn in turns():
 """
 
 
-@pytest.fixture(autouse=True)
-def _project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("cwd")
 
 
 def run(program: str, scenario: str, head: str = "", command: str = "") -> Outcome:

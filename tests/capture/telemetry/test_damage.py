@@ -15,7 +15,7 @@ import pytest
 
 from simkit.capture.telemetry.conversations import conversations_of
 from simkit.capture.telemetry.exports import read_export
-from simkit.capture.telemetry.gaps.spans import ONLY_CALLS
+from simkit.capture.telemetry.gaps import ONLY_CALLS
 from simkit.capture.telemetry.records import steps_of
 from simkit.cli.importing import import_trace, missing_lines, scenario_tree, scenarios_text
 from simkit.cli.init.first_scenario import AppRequest

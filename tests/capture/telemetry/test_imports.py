@@ -105,11 +105,10 @@ def contexts_of(view: View) -> list[Any]:
 
 
 @pytest.fixture
-def apps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.chdir(tmp_path)
+def apps(monkeypatch: pytest.MonkeyPatch, cwd: Path) -> Path:
     monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.syspath_prepend(str(FOLDER.parents[1] / "apps"))
-    return tmp_path
+    return cwd
 
 
 def imported(folder: Path, exporter: str, name: str) -> tuple[Any, list[RecordedConversation]]:

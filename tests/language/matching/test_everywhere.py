@@ -375,9 +375,7 @@ def _refusal(files: dict[str, str]) -> SourceError | None:
     return None
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("cwd")
 
 
 @pytest.mark.parametrize(

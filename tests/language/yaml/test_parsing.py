@@ -130,10 +130,7 @@ def test_aliases_do_not_hide_nesting() -> None:
     )
 
 
-def test_a_missing_file_is_refused_under_the_name_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_missing_file_is_refused_under_the_name_given(cwd: Path) -> None:
 
     with pytest.raises(SourceError) as caught:
         load("scenarios/none.yaml")

@@ -18,6 +18,7 @@ from simkit.providers.body_reader import MessageCache
 from simkit.providers.failures import FAILURES
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
+from tests.golden import assert_says, cases
 
 BODIES = Path(__file__).parents[1] / "bodies"
 URL = "https://api.anthropic.com/v1/messages"
@@ -200,40 +201,12 @@ def test_reasoning_and_server_tools_are_kept_beside_the_text() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({"model": None}, "model: should be a text, is null"),
-        ({"messages": "Hello"}, "messages: should be a list, is a text"),
-        ({"messages": ["Hello"]}, "messages[0]: should be an object, is a text"),
-        ({"messages": [{"role": "user"}]}, "messages[0].content: is missing"),
-        (
-            {"messages": [{"role": "usr", "content": ""}]},
-            "messages[0].role: unknown role 'usr'; did you mean 'user'? "
-            "known: user, assistant, system",
-        ),
-        ({"messages": [user({"type": "text"})]}, "messages[0].content[0].text: is missing"),
-        (
-            {"messages": [assistant({"type": "tool_use", "id": "1", "name": "a"})]},
-            "messages[0].content[0].input: is missing",
-        ),
-        ({"tools": [{"name": "a"}]}, "tools[0].input_schema: is missing"),
-        (
-            {"tool_choice": {"type": "required"}},
-            "tool_choice.type: unknown choice 'required'; known: auto, any, none, tool",
-        ),
-        (
-            {"output_config": {"format": {"type": "json"}}},
-            "output_config.format.type: unknown format 'json'; known: json_schema",
-        ),
-        ({"stream": "yes"}, "stream: should be true or false, is a text"),
-    ],
-)
-def test_what_is_wrong_is_named_by_its_field(body: dict[str, Any], message: str) -> None:
+@cases(__file__, "refused")
+def test_what_is_wrong_is_named_by_its_field(body: dict[str, Any], says: str) -> None:
     with pytest.raises(WireInvalid) as caught:
         parse_body(**body)
 
-    assert str(caught.value) == message
+    assert_says(str(caught.value), says)
 
 
 @pytest.mark.parametrize(

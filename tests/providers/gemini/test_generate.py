@@ -16,6 +16,7 @@ from simkit.providers.failures import FAILURES
 from simkit.providers.gemini.generate import PROTOCOL
 from simkit.providers.http import HttpRequest, HttpResponse, header
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
+from tests.golden import assert_says, cases
 
 HOST = "https://generativelanguage.googleapis.com/v1beta"
 PLAIN = f"{HOST}/models/gemini-x:generateContent"
@@ -318,47 +319,12 @@ def test_thoughts_signatures_and_what_the_provider_ran_are_kept_beside_the_text(
     )
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({"contents": None}, "contents: should be a list, is null"),
-        ({"contents": ["Hello"]}, "contents[0]: should be an object, is a text"),
-        (
-            {"contents": [{"role": "assistant", "parts": []}]},
-            "contents[0].role: unknown role 'assistant'; known: user, model, function, tool",
-        ),
-        (
-            {"contents": [model({"functionCall": {"args": {}}})]},
-            "contents[0].parts[0].functionCall.name: is missing",
-        ),
-        (
-            {"contents": [user({"inlineData": {"mimeType": "image/png"}})]},
-            "contents[0].parts[0].inlineData.data: is missing",
-        ),
-        (
-            {"tools": [{"functionDeclarations": [{"description": "a"}]}]},
-            "tools[0].functionDeclarations[0].name: is missing",
-        ),
-        (
-            {"tools": [{"functionDeclarations": [{"name": "a", "parameters": {"type": 1}}]}]},
-            "tools[0].functionDeclarations[0].parameters.type: should be a text, is a whole number",
-        ),
-        (
-            {"generationConfig": {"responseSchema": {"items": {"maxItems": "x"}}}},
-            "generationConfig.responseSchema.items.maxItems: should be a whole number",
-        ),
-        (
-            {"toolConfig": {"functionCallingConfig": {"mode": "SOME"}}},
-            "toolConfig.functionCallingConfig.mode: unknown mode 'SOME'; known: "
-            "MODE_UNSPECIFIED, AUTO, VALIDATED, ANY, NONE",
-        ),
-    ],
-)
-def test_what_is_wrong_is_named_by_its_field(body: dict[str, Any], message: str) -> None:
+@cases(__file__, "refused")
+def test_what_is_wrong_is_named_by_its_field(body: dict[str, Any], says: str) -> None:
     with pytest.raises(WireInvalid) as caught:
         parse_body(**body)
 
-    assert str(caught.value) == message
+    assert_says(str(caught.value), says)
 
 
 def test_a_stream_without_events_is_a_list_of_what_they_hold() -> None:

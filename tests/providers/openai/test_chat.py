@@ -15,6 +15,7 @@ from simkit.providers import sse
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.openai.chat import PROTOCOL
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
+from tests.golden import assert_says, cases
 from tests.providers.replies import OPENAI, contains, make_reply
 
 BODIES = Path(__file__).parents[1] / "bodies"
@@ -184,36 +185,12 @@ def test_azures_path_names_the_model_where_the_body_does_not() -> None:
     assert PROTOCOL.parse_request(request).model == "small"
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({"n": 200}, "n: 200 answers to one request; at most 128"),
-        ({"model": 1}, "model: should be a text, is a whole number"),
-        ({"messages": {}}, "messages: should be a list, is an object"),
-        ({"messages": [{"content": "a"}]}, "messages[0].role: is missing"),
-        (
-            {"messages": [{"role": "usr"}]},
-            "messages[0].role: unknown role 'usr'; did you mean 'user'? "
-            "known: system, developer, user, assistant, tool, function",
-        ),
-        (
-            {"messages": [USER, {"role": "user", "content": [{"type": "txt"}]}]},
-            "messages[1].content[0].type: unknown part 'txt'; did you mean 'text'? known: ",
-        ),
-        ({"messages": [{"role": "tool"}]}, "messages[0].tool_call_id: is missing"),
-        (
-            {"messages": [{"role": "assistant", "tool_calls": [{"id": "a", "function": {}}]}]},
-            "messages[0].tool_calls[0].function.name: is missing",
-        ),
-        ({"tools": [{"type": "function"}]}, "tools[0].function: is missing"),
-        ({"stream": "yes"}, "stream: should be true or false, is a text"),
-    ],
-)
-def test_a_field_that_is_wrong_is_named(body: dict[str, Any], message: str) -> None:
+@cases(__file__, "refused")
+def test_a_field_that_is_wrong_is_named(body: dict[str, Any], says: str) -> None:
     with pytest.raises(WireInvalid) as refused:
         parse_body(**body)
 
-    assert str(refused.value).startswith(message)
+    assert_says(str(refused.value), says)
 
 
 @pytest.mark.parametrize("chunks", [None, 1, 3, (2, 5)])

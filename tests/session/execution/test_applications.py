@@ -109,8 +109,7 @@ def findings(result: dict[str, Any]) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _in_folder(cwd: Path) -> None:
     write("client.py", CLIENT)
 
 

@@ -89,11 +89,10 @@ def sync(text):
 
 
 @pytest.fixture
-def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "cut_bank.py").write_text(BANK, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
+def bank(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (cwd / "cut_bank.py").write_text(BANK, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(cwd))
+    return cwd
 
 
 def payments(folder: Path) -> str:

@@ -231,10 +231,9 @@ AGENTS: Final = """
 
 
 @pytest.fixture
-def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "cut_app.py").write_text(CODE, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def code(cwd: Path) -> Path:
+    (cwd / "cut_app.py").write_text(CODE, encoding="utf-8")
+    return cwd
 
 
 @pytest.mark.usefixtures("code")

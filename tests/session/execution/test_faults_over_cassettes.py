@@ -36,14 +36,13 @@ CLOSED = SCENARIO.replace('"boss: clerk: hello"', "closed")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
+def folder(cwd: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
     """A folder with the cassette of a run of two interactions."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PROVIDER", server.url)
     monkeypatch.setenv("KEY", "sk-test-0123456789abcdef")
     server.answer = echo
-    record(prepared(write(tmp_path)), Recording("all", "2026-01-05T09:00:00Z"))
-    return tmp_path
+    record(prepared(write(cwd)), Recording("all", "2026-01-05T09:00:00Z"))
+    return cwd
 
 
 def replayed(folder: Path, run: str, scenario: str) -> Outcome:

@@ -110,9 +110,8 @@ def numbers() -> list[list[str]]:
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+def _own_folder(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(str(cwd))
     monkeypatch.delenv("WORN_OUT", raising=False)
     yield
     sys.modules.pop("worn_out", None)

@@ -45,12 +45,11 @@ def test_a_cassette_inside_is_written(tmp_path: Path, name: str) -> None:
     assert traffic_of(prepared(tmp_path / "p", name), Recording("all", NOW)) is not None
 
 
-def test_validate_imports_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validate_imports_and_runs_nothing(cwd: Path) -> None:
     from simkit.cli import main
 
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "evil.py").write_text("open('ran', 'w').close()\ndef main(x): open('ran', 'w')\n")
-    (tmp_path / "a.scenario.yaml").write_text(
+    (cwd / "evil.py").write_text("open('ran', 'w').close()\ndef main(x): open('ran', 'w')\n")
+    (cwd / "a.scenario.yaml").write_text(
         "version: 1\nscenario: x\npipeline: evil:main\napp: {path: .}\n"
         "turns: [{user: hi, expect: {satisfies: [evil:main]}}]\n"
     )
@@ -58,4 +57,4 @@ def test_validate_imports_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(SystemExit):
         main(["validate", "a.scenario.yaml"])
 
-    assert not (tmp_path / "ran").exists()
+    assert not (cwd / "ran").exists()

@@ -56,16 +56,15 @@ def test_another_message_is_a_miss(sim):
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
-    monkeypatch.chdir(tmp_path)
+def folder(cwd: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
     point_clients(server, monkeypatch)
     server.answer = Desk(DESK)
-    done = record(prepared(write_desk(tmp_path)), Recording("all", "2026-01-05T09:00:00Z"))
+    done = record(prepared(write_desk(cwd)), Recording("all", "2026-01-05T09:00:00Z"))
     assert done.outcome.passed
     for name in [*os.environ]:
         if name.endswith(("_KEY", "_BASE_URL")):
             monkeypatch.delenv(name)
-    return tmp_path
+    return cwd
 
 
 def ran(*words: str, code: int = 0) -> str:
@@ -100,21 +99,18 @@ def test_the_command_expects_verifies_and_lists_it(folder: Path) -> None:
     assert ran("simkit", "validate", "--strict", ".").startswith("2 files, 1 scenario: fine")
 
 
-def test_what_is_shipped_is_what_its_stand_in_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_shipped_is_what_its_stand_in_answers(cwd: Path) -> None:
     shipped = "scenarios/recorded_desk"
     for name in ("desk.pipeline.yaml", "desk.scenario.yaml", "provider.scenario.yaml"):
-        file = tmp_path / shipped / name
+        file = cwd / shipped / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes((ROOT / shipped / name).read_bytes())
-    (tmp_path / "cassettes").mkdir()
-    monkeypatch.chdir(tmp_path)
+    (cwd / "cassettes").mkdir()
     again = f"{sys.executable} -m simkit record {shipped}/desk.scenario.yaml --mode all --force"
 
     ran("simkit", "serve", f"{shipped}/provider.scenario.yaml", "--then", again)
 
-    new, old = (load(at / "cassettes/recorded_desk.yaml") for at in (tmp_path, ROOT))
+    new, old = (load(at / "cassettes/recorded_desk.yaml") for at in (cwd, ROOT))
     assert list(map(timeless, new.interactions)) == list(map(timeless, old.interactions))
 
 

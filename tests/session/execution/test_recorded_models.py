@@ -42,12 +42,11 @@ CASSETTE = Path("cassettes/desk.yaml")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
-    monkeypatch.chdir(tmp_path)
+def folder(cwd: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
     point_clients(server, monkeypatch)
     server.requests.clear()
     server.answer = Desk(DESK)
-    return tmp_path
+    return cwd
 
 
 def recorded(file: Path, mode: Mode = "all", *, keeps_failed: bool = False) -> Recorded:

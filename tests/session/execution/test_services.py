@@ -115,9 +115,8 @@ REQUESTS = 13
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return write(tmp_path, SCENARIO.replace("REPLY", json.dumps(REPLY)), APP)
+def file(cwd: Path) -> Path:
+    return write(cwd, SCENARIO.replace("REPLY", json.dumps(REPLY)), APP)
 
 
 def test_what_simkit_records_of_services_and_models_is_replayed(

@@ -12,6 +12,7 @@ from simkit import Simulation, SourceError
 from simkit.matchers import contains, length, message, partial
 from simkit.session.simulation.asking import place_wrong_calls
 from simkit.session.simulation.outcome import TurnOutcome
+from tests.golden import assert_says, cases
 
 ROOT = Path(__file__).resolve().parents[3]
 PIPELINE = """\
@@ -217,47 +218,17 @@ def test_user_code_that_remembers_outside_of_channels_is_found_out() -> None:
         desk.check()
 
 
-@pytest.mark.parametrize(
-    ("turn", "expected"),
-    [
-        (
-            {"replies": {"triagge": "Hi."}},
-            "unknown agent `triagge`\n  at replies.triagge\n"
-            "  did you mean `triage`?   known: triage, refunds",
-        ),
-        (
-            {"replies": {"refunds": {"calls": {"pey": {}}}}},
-            "agent `refunds` has no tool `pey`\n  at replies.refunds.calls.pey\n"
-            "  did you mean `pay`?   known: pay",
-        ),
-        (
-            {"replies": {"triage": {"txt": "Hi."}}},
-            "unknown key of a reply line `txt`\n  at replies.triage.txt\n"
-            "  did you mean `text`?   known: text, json, calls, handoff, "
-            "interrupt, error, function, when, usage, latency_ms, chunks, unchecked, thinking, "
-            "logprobs, citations, raw",
-        ),
-        (
-            {"reply": "Hi."},
-            "unknown key `reply`\n  at reply\n  did you mean `replies`?   known: cancel, crash, "
-            "elicits, expect, faults, judge_replies, pause, project, repeat, replies, restart, "
-            "resume, schedule, session, tool_results, user\n  `reply` belongs elsewhere: "
-            "`expect: {reply: …}` or `expect: {runs: {AGENT: {reply: …}}}`.",
-        ),
-        (
-            {"restart": True},
-            "nothing has run before the first turn that could be restarted\n  at restart",
-        ),
-    ],
-)
-def test_a_mistake_is_told_at_the_line_that_made_it(turn: dict[str, Any], expected: str) -> None:
+@cases(__file__, "refused")
+def test_a_mistake_is_told_at_the_line_that_made_it(turn: dict[str, Any], says: str) -> None:
     desk = simulated()
 
     line = sys._getframe().f_lineno + 2
     with pytest.raises(SourceError) as problem:
         _ = desk.say("Hello", **turn).reply
 
-    assert str(problem.value) == f"{Path(__file__).relative_to(Path.cwd())}:{line}:13: {expected}"
+    where, _, text = str(problem.value).partition(" ")
+    assert where == f"{Path(__file__).relative_to(Path.cwd())}:{line}:13:"
+    assert_says(text, says)
 
 
 def test_an_agent_of_several_calls_has_no_one_context() -> None:
@@ -288,11 +259,8 @@ def test_an_agent_that_was_not_asked_has_no_context() -> None:
     ]
 
 
-def test_a_pipeline_that_is_not_there_is_told_with_the_nearest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "support.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+def test_a_pipeline_that_is_not_there_is_told_with_the_nearest(cwd: Path) -> None:
+    (cwd / "support.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
 
     assert Simulation("support.pipeline.yaml").say("Hi", replies={"triage": "Hi."}).reply == "Hi."
     with pytest.raises(SourceError, match=r"there is no pipeline `suport\.pipeline\.yaml`") as it:

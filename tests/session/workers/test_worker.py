@@ -48,10 +48,9 @@ def surroundings():
 
 
 @pytest.fixture(autouse=True)
-def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def calls(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The module with the functions that workers are asked to call."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(cwd))
     Path("worker_calls.py").write_text(CALLS, encoding="utf-8")
     import worker_calls  # type: ignore[import-not-found]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.golden import assert_says
@@ -12,9 +10,7 @@ from tests.refusals import Case, parametrized, refusal_of, table
 TABLES = [table(f"spec/pipeline/{name}.yaml") for name in ("names", "graph_shape")]
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("cwd")
 
 
 @pytest.mark.parametrize("base", [base for base, _, _ in TABLES])

@@ -41,15 +41,14 @@ implements:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "talks").mkdir()
+def folder(cwd: Path) -> Path:
+    (cwd / "talks").mkdir()
     for name in ("shop", "other"):
-        (tmp_path / f"{name}.pipeline.yaml").write_text(DESIGN)
+        (cwd / f"{name}.pipeline.yaml").write_text(DESIGN)
     moved = SCENARIOS.replace("pipeline: ", "pipeline: ../")
-    (tmp_path / "talks" / "shop.scenario.yaml").write_text(moved)
-    (tmp_path / "own.scenario.yaml").write_text(OWN)
-    return tmp_path
+    (cwd / "talks" / "shop.scenario.yaml").write_text(moved)
+    (cwd / "own.scenario.yaml").write_text(OWN)
+    return cwd
 
 
 def code(text: str = CODE) -> tuple[App, Document]:

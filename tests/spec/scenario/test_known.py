@@ -145,9 +145,7 @@ def test_a_payload_without_a_contract_may_have_any_name(claim: str) -> None:
     assert Library().prepared(item).scenario.turns
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("cwd")
 
 
 def text_with(claim: str, pipeline: str = PIPELINE, scenario: str = SCENARIO) -> str:

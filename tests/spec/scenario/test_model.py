@@ -13,14 +13,13 @@ MISSING = "which is not installed: pip install"
 
 
 @pytest.fixture(autouse=True)
-def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _installed(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A distribution whose module fails when it is imported; a working directory of its own."""
-    info = tmp_path / "site" / "needed_kit-1.4.dev2.dist-info"
+    info = cwd / "site" / "needed_kit-1.4.dev2.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: needed-kit\nVersion: 1.4.dev2\n")
-    (tmp_path / "site" / "needed_kit.py").write_text("raise SystemExit('imported')\n")
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    monkeypatch.chdir(tmp_path)
+    (cwd / "site" / "needed_kit.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(cwd / "site")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,7 @@ from tests.refusals import Case, parametrized, refusal_of, table
 BASE, REFUSED, ACCEPTED = table("spec/scenario/names.yaml")
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("cwd")
 
 
 def test_base_of_the_table_is_accepted() -> None:

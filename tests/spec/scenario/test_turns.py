@@ -17,6 +17,7 @@ from simkit.spec.scenario.items import items_in
 from simkit.trace.store import Trace
 from simkit.trace.views import said_in, view_of
 from simkit.update.proposals import additions, fixes
+from tests.golden import assert_says, cases
 
 DESK: Final = """version: 1
 pipeline: desk
@@ -60,9 +61,8 @@ def run(text):
 
 
 @pytest.fixture(autouse=True)
-def _import_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+def _import_folder(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(cwd))
 
 
 def prepared(turns: str, head: str = DESK) -> Prepared:
@@ -197,51 +197,13 @@ def test_a_finding_says_its_line_and_which_repetition() -> None:
     assert [finding.turn for finding in outcome.judgement.findings] == [2, 3, 4]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ("Bye, ${turns[3].", "Bye, ${turns[4].",
-         "t.scenario.yaml:25:11: `turns[4]` is not before turn 5\n  at turns[4].user\n"
-         "  What was said before it is turns[0] to turns[3]."),
-        ("of ${turns[0].", "of ${turns[2].",
-         "t.scenario.yaml:15:11: `turns[2]` is not before turn 2\n"
-         "  at turns[1].user, repetition 1 of 3\n  What was said before it is turns[0]."),
-        ("user: Hello", "user: ${turns[-1].reply}",
-         "t.scenario.yaml:13:11: `turns[-1]` is not before turn 1\n  at turns[0].user\n"
-         "  Nothing was said before the first turn."),
-        ("Bye, ${turns[3].reply", "Bye, ${turns[3].rpely",
-         "t.scenario.yaml:25:11: nothing of a turn is called `rpely`\n  at turns[4].user\n"
-         "  did you mean `reply`?   known: reply"),
-        ("Bye, ${turns[3].reply", "Bye, ${turns.reply",
-         "t.scenario.yaml:25:11: `${turns.reply}` does not name a turn and a field\n"
-         "  at turns[4].user\n"
-         "  Write `${turns[0].reply}`, or `${turns[-1].reply}` for the turn before."),
-        ("Bye, ${turns[3].reply", "Bye, ${turn.nmuber",
-         "t.scenario.yaml:25:11: `${turn.nmuber}` is not there\n  at turns[4].user\n"
-         "  did you mean `turn.number`?   known: turn.number, turn.repetition"),
-        ("repeat: 3", "repeat: 0",
-         "t.scenario.yaml:16:13: must be a whole number from 1 to 10,000, not 0\n"
-         "  at turns[1].repeat"),
-        ("repeat: 3", "repeat: often",
-         "t.scenario.yaml:16:13: must be a whole number from 1 to 10,000, not the text "
-         "`often`\n"
-         "  at turns[1].repeat"),
-        ("replies:\n      clerk:\n        - calls", "replies:\n      clrek:\n        - calls",
-         "t.scenario.yaml:18:7: unknown agent `clrek`\n"
-         "  at turns[1].replies.clrek, repetition 1 of 3\n"
-         "  did you mean `clerk`?   known: clerk"),
-        ("turns:\n", "given: {state: {messages: ['${turns[0].reply}']}}\nturns:\n",
-         "t.scenario.yaml:12:28: `${turns[0].reply}` is in a place without turns\n"
-         "  at given.state.messages[0]\n"
-         "  It can stand in a turn, and `turns` in claims on the whole run too."),
-    ],
-)  # fmt: skip
+@cases(__file__, "refused")
 def test_what_cannot_be_is_told_at_its_place(old: str, new: str, says: str) -> None:
     assert old in CASE
     with pytest.raises(SourceError) as refused:
         prepared(CASE.replace(old, new, 1))
 
-    assert str(refused.value) == says
+    assert_says(str(refused.value), says)
 
 
 def test_more_repetitions_than_anybody_needs_are_refused() -> None:

@@ -18,8 +18,7 @@ ANSWERS = ["refunds: Done.", "refunds: {error: rate_limit}", "refunds: {interrup
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _in_a_folder_of_its_own(cwd: Path) -> None:
     # Nothing is said of functions that are there.
     Path("shop.py").write_text("refund = is_paid = asks = print\n", encoding="utf-8")
 

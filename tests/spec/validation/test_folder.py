@@ -23,8 +23,7 @@ folders."""
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _folder(cwd: Path) -> None:
     write("echo.pipeline.yaml", ECHO)
     write("inside/echo.scenario.yaml", SCENARIO.replace("echo.p", "../echo.p"))
 

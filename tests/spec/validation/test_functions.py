@@ -26,8 +26,7 @@ NAMES = ("decimal", "paths", "give_back", "rate", "quick", "slow", "rest", "fall
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _in_a_folder_of_its_own(cwd: Path) -> None:
     Path("shop.py").write_text(SHOP, encoding="utf-8")
     Path("torn.py").write_text("def refund(:\n", encoding="utf-8")
     Path("open.py").write_text("from decimal import *\n", encoding="utf-8")

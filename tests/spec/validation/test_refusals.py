@@ -57,10 +57,8 @@ GRAPH = (
     ],
 )  # fmt: skip
 def test_a_refusal_has_the_code_of_its_kind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str,
-    problem: tuple[str, int, str],
+    cwd: Path, old: str, new: str, problem: tuple[str, int, str],
 ) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
     text = PIPELINE + SCENARIO
     assert text.count(old) == 1
     Path(FILE).write_text(text.replace(old, new), encoding="utf-8")
@@ -70,10 +68,7 @@ def test_a_refusal_has_the_code_of_its_kind(
     assert [(item.code, int(item.where.split(":")[1]), item.what) for item in problems] == [problem]
 
 
-def test_a_shape_that_a_pipeline_file_breaks_is_told_once_for_all_scenarios(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_shape_that_a_pipeline_file_breaks_is_told_once_for_all_scenarios(cwd: Path) -> None:
     Path("desk.pipeline.yaml").write_text(PIPELINE.replace("start", "strat"), encoding="utf-8")
     for name in ("a", "b"):
         text = SCENARIO.replace("pipeline: desk", "pipeline: desk.pipeline.yaml")

@@ -41,8 +41,7 @@ shop.yaml:3:25: warning VAL-25: no reply line of the scenarios that use this fil
 
 
 @pytest.fixture(autouse=True)
-def _desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _desk(cwd: Path) -> None:
     Path("desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
     Path("one.scenario.yaml").write_text(SCENARIO, encoding="utf-8")
     Path("shop.yaml").write_text(SHARED, encoding="utf-8")

@@ -1,1 +1,0 @@
-"""Lines on what an export lacks, a module for each part that tells it."""
