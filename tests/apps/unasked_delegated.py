@@ -60,5 +60,37 @@ class Merged:
         return ask("You write.", [user_message(f"{text}\nFound: {json.dumps(state)}")]).content
 
 
-for case in (Unstored, Fallback, Merged):
+class Tail:
+    """Maple#940: of an agent's answer the end alone is passed on, and nothing says so."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        messages = [user_message(text)]
+        while (a := ask("You lead.", messages, tool("delegate", "request"))).tool_calls:
+            messages.append(call_of(a))
+            for call in a.tool_calls:
+                answer = ask("You inspect.", [user_message(call.function.arguments)]).content
+                messages.append(result_of(call, answer if self.is_mended else answer[-40:]))
+        return a.content
+
+
+class Observed:
+    """mastra#15103: a sub-agent's conversation is written into the thread of the agent above it."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        messages, thread = [user_message(text)], [f"user: {text}"]
+        a = ask("You lead.", messages, tool("delegate", "request"))
+        for call in a.tool_calls or ():
+            request = json.loads(call.function.arguments).get("request", "")
+            answer = ask("You find.", [user_message(request)]).content
+            thread += [] if self.is_mended else [f"user: {request}", f"assistant: {answer}"]
+            a = ask("You lead.", [*messages, call_of(a), result_of(call, answer)])
+        ask("You note.", [user_message("\n".join([*thread, f"assistant: {a.content}"]))])
+        return a.content
+
+
+for case in (Unstored, Fallback, Merged, Tail, Observed):
     globals()[f"Mended{case.__name__}"] = type("Mended", (case,), {"is_mended": True})

@@ -46,6 +46,13 @@ class Oldest(Conversation):
         return self.messages[-4:] if self.is_mended else self.messages[:4]
 
 
+class Pruned(Conversation):
+    """openclaw#2509: what is beyond a limit goes, and no summary holds it."""
+
+    def request(self) -> Messages:
+        return self.messages if self.is_mended else self.messages[-3:]
+
+
 class Unsummed(Conversation):
     """odysseus#2160, smart-second-brain#435: a summary fails, and what it was made of is gone."""
 
@@ -122,6 +129,6 @@ class Prompted(Conversation):
         return reply.choices[0].message.content
 
 
-CASES = HeldBack, Oldest, Unsummed, Leftover, Copied, Answered, Prompted
+CASES = HeldBack, Oldest, Pruned, Unsummed, Leftover, Copied, Answered, Prompted
 for case in CASES:
     globals()[f"Mended{case.__name__}"] = type("Mended", (case,), {"is_mended": True})

@@ -174,12 +174,9 @@ def _note_text(event: e.StateUpdated, facts: Facts) -> None:
     for channel, value in event.update.items():
         texts.pop(channel, None)
         is_plain = channel in channels and channels[channel].reducer == "replace"
-        if is_plain and event.cause == "writes" and _is_long(value):
-            texts[channel] = _Work(event.turn, Sought(value))
-
-
-def _is_long(value: Any) -> bool:
-    return isinstance(value, str) and len(value) >= 20 and Sought(value).is_distinctive
+        is_long, sought = isinstance(value, str) and len(value) >= 20, Sought(value)
+        if is_plain and event.cause == "writes" and is_long and sought.is_distinctive:
+            texts[channel] = _Work(event.turn, sought)
 
 
 @lint("STA-13", e.ContextBuilt, when=_Working)

@@ -292,22 +292,11 @@ DOCUMENT_LINES_MIN: Final = 10
 """A query with more characters than this, in more lines, counts as a document."""
 
 
-class _States:
-    """The long texts of states."""
+class _States(dict[str, "_Blocks"]):
+    """Session to the blocks of its state's long texts."""
 
-    def __init__(self) -> None:
-        self._read = 0
-        self.indexes: dict[str, _Blocks] = {}
-        """Session to the blocks of its texts."""
-
-    def read(self, view: View) -> None:
-        """Index the state updates since the last long query."""
-        for index in range(self._read, view.hi):
-            update = view.events[index]
-            if type(update) is e.StateUpdated:
-                blocks = self.indexes.setdefault(update.session, _Blocks())
-                blocks.add_all(view.new_parts(update)[0])
-        self._read = view.hi
+    read = 0
+    """The number of events of which the updates are indexed."""
 
 
 @lint("HND-10", e.HandoffMade)
@@ -323,14 +312,16 @@ def data_in_query(event: e.HandoffMade, facts: Facts) -> Iterable[Hit]:
     raw = event.query or ""
     if len(raw) < WHOLE_MIN:
         return
-    states = facts.notes_of(_States)
-    states.read(facts.view)
+    states, view = facts.notes_of(_States), facts.view
+    for update in view.events[states.read : view.hi]:
+        if type(update) is e.StateUpdated:
+            states.setdefault(update.session, _Blocks()).add_all(view.new_parts(update)[0])
+    states.read = view.hi
     query = " ".join(raw.split())
     query_blocks = _Blocks()
     query_blocks.add_all(event.payload)
     where, size = "the payload", query_blocks.longest_in(query)
-    blocks = states.indexes.get(event.session)
-    in_state = blocks.longest_in(query) if blocks is not None else 0
+    in_state = states.setdefault(event.session, _Blocks()).longest_in(query)
     if in_state > size:
         where, size = "the state", in_state
     pasted = f"holds {size} characters of a text that is in {where}"

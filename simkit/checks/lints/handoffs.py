@@ -19,11 +19,7 @@ HandoffEvent = e.HandoffRequested | e.HandoffMade | e.HandoffRejected
 
 def contract_of(event: HandoffEvent, facts: e.PipelineFacts) -> e.ContractFacts | None:
     """Return the contract of a handoff's pair and type, if there is one."""
-    if facts.contracts:
-        for contract in contracts_of(event, facts):
-            if contract.type == event.type:
-                return contract
-    return None
+    return next((each for each in contracts_of(event, facts) if each.type == event.type), None)
 
 
 def contracts_of(event: HandoffEvent, facts: e.PipelineFacts) -> Iterator[e.ContractFacts]:

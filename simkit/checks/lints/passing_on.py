@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import SHOWN_MAX, Facts, TurnNotes, lint, texts_of
 from simkit.checks.lints.turns import sent_or_dropped, texts_brought
 from simkit.core.messages import JsonValue, Message, as_json
-from simkit.core.text import short
+from simkit.core.text import parted_at, short
 from simkit.language.paths import leaves
 from simkit.language.recognition import Sought
 from simkit.trace import events as e
@@ -253,19 +253,35 @@ def answer_unread(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     last = turn.calls[-1]
     for call in unread.values():
         reply = call.reply
-        if reply is None or call.agent == last.agent or _is_read(reply, call, event, view):
+        if reply is None or call.agent == last.agent:
             continue
+        first = turn.calls.index(call) + 1
+        texts = [*texts_brought(turn, first, event)]
+        has_end = any(reply.content[-ANSWER_MIN:] in text for text in texts)
+        is_read = _is_read(reply, texts, turn.calls[first:])
+        if is_read and (has_end or not any(_ends_early(reply.content, text) for text in texts)):
+            continue
+        receivers = "others cut" if is_read or has_end else "no agent, no tool and not the user"
         problem = (
             f"what agent {call.agent!r} answers in turn {event.turn}, "
-            f"{short(reply.content, SHOWN_MAX)!r}, reaches no agent, no tool and not the user"
+            f"{short(reply.content, SHOWN_MAX)!r}, reaches {receivers}"
         )
         yield Hit.at("FLW-13", call, problem)
 
 
-def _is_read(reply: Message, call: CallView, event: e.TurnFinished, view: View) -> bool:
-    turn = view.turns[-1]
-    sought = Sought(reply.content)
-    first = turn.calls.index(call) + 1
-    return any(sought.is_in(text) for text in texts_brought(turn, first, event)) or any(
-        message.id == reply.id for other in turn.calls[first:] for message in other.context.messages
+def _is_read(reply: Message, texts: Sequence[str], later: Iterable[CallView]) -> bool:
+    """Return whether an answer has arrived, or a part that code can take out of it."""
+    *lines, last = reply.content.splitlines()
+    parts = [reply.content, *filter(_is_to_be_read, lines), last, last.partition(": ")[2]]
+    sought = [Sought(part) for part in parts if part]
+    return any(each.is_in(text) for each in sought for text in texts) or any(
+        message.id == reply.id for call in later for message in call.context.messages
     )
+
+
+def _ends_early(answer: str, text: str) -> bool:
+    """Return whether a text has the beginning of an answer, cut within a line, without a mark."""
+    start = text.find(answer[:ANSWER_MIN])
+    size = parted_at(answer, text[start:]) if start >= 0 else 0
+    is_within = 0 < size < len(answer) - ANSWER_MIN and answer[size] != "\n"
+    return is_within and text[start + size : start + size + 1] in ("", "\n", '"')

@@ -15,7 +15,7 @@ from simkit.core.text import short
 from simkit.language.paths import leaves
 from simkit.language.recognition import Sought, whole_places
 from simkit.trace import events as e
-from simkit.trace.views import CallView, Relation, Relations, TurnView, View
+from simkit.trace.views import CallView, Relation, Relations, View
 
 _MENTIONED: Final = re.compile(r"\b(?=[\w-]*\d)\w[\w-]{2,}\b")
 """Numbers of orders, invoices and the like."""
@@ -34,18 +34,30 @@ class _Past:
         """Session and agent to the turn in which nothing of the past was there, and what it was."""
         self.last: dict[tuple[str, str], Relation] = {}
         """Session and agent to the relation of its first call in its last turn."""
+        self.cut: dict[tuple[str, str], int] = {}
+        """Session and agent to the last turn that left messages out, without a text for them."""
+        self.prompts: dict[tuple[str, str], Sequence[e.Made]] = {}
+        """Session and agent to what code has put into its last request."""
         self.instructions: dict[tuple[str, str], int] = {}
         """Session and agent to the last turn in which it was sent instructions."""
 
 
+@lint("CTX-03", e.ContextBuilt, when="is_code")
 @lint("CTX-21", e.ContextBuilt, when="is_code")
+@lint("CTX-22", e.ContextBuilt, when="is_code")
 @lint("CTX-23", e.ContextBuilt, when="is_code")
 def _relate(event: e.ContextBuilt, facts: Facts) -> None:
     past = facts.notes_of(_Past)
-    if past.call != event.call:
-        past.relations = past.relations or Relations(facts.view)
-        past.call = event.call
-        past.relation = past.relations.add(facts.view.calls[event.call])
+    if past.call == event.call:
+        return
+    past.relations, past.call = past.relations or Relations(facts.view), event.call
+    past.relation = relation = past.relations.add(facts.view.calls[event.call])
+    key, prompts = (event.session, event.agent), [p for p in event.parts if type(p) is e.Made]
+    is_new, past.prompts[key] = past.prompts.get(key) != prompts, prompts
+    if is_new or (relation is not None and relation.kind == "summarised"):
+        past.cut.pop(key, None)
+    elif relation is not None and relation.kind in ("windowed", "filtered"):
+        past.cut[key] = 0 if relation.is_declared else event.turn
 
 
 @lint("CTX-03", e.ContextBuilt, when="is_code")
@@ -98,7 +110,9 @@ def past_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     yield from _not_summed_up(call, relation, view)
     if relation.kind != "filtered" or relation.is_declared or not _is_sent_on(relation, view):
         return
-    has_failed = _has_failed(view.turns[relation.turn - 1])
+    # Code may leave a turn out on purpose that failed, or whose last model call did.
+    turn = view.turns[relation.turn - 1]
+    has_failed = turn.error is not None or (turn.calls and turn.calls[-1].reply is None)
     if (before is None or before.kind == "continued") and not has_failed:
         yield from _with_a_hole(relation, call)
 
@@ -196,11 +210,6 @@ def _lost_later(call: CallView, relation: Relation) -> Iterable[Hit]:
         yield Hit.at("CTX-21", call, problem, ids=[each.id for each in summary])
 
 
-def _has_failed(turn: TurnView) -> bool:
-    """Return whether a turn, or its last model call, failed: code may leave it out on purpose."""
-    return turn.error is not None or (bool(turn.calls) and turn.calls[-1].reply is None)
-
-
 def _come_back(call: CallView, turn: int, lost: frozenset[int]) -> Iterable[Hit]:
     """Report a past that a later turn shows again: nobody has begun a new conversation."""
     # A user may say the same words again, which then have the same number.
@@ -294,8 +303,11 @@ class _Authors(dict[tuple[str, str], tuple[str, int]]):
     """Session and text to its author, "" for the user, and the turn: users' messages and tasks."""
 
 
-class _Others(dict[int, tuple[str, int]]):
-    """Message to the author and the turn of its text, which it has from somebody else."""
+class _Others(dict[int, tuple[str, int, bool]]):
+    """Message to the author and the turn of words in it that it has as somebody else's.
+
+    True stands for a list of what was said, in which they are one line.
+    """
 
 
 @lint("CTX-25", e.MessageAdded, when="is_code")
@@ -307,10 +319,23 @@ def _note_author(event: e.MessageAdded, facts: Facts) -> None:
         author, turn = authors.get((event.session, message.content), ("", event.turn))
         is_task = author and event.run in runs and runs[event.run].agent != author
         if is_task if message.role == "user" else not author and turn < event.turn:
-            facts.notes_of(_Others)[message.number] = author, turn
+            facts.notes_of(_Others)[message.number] = author, turn, False
+    if message.role == "user" and event.run and (author_and_turn := _misattributed(event, authors)):
+        facts.notes_of(_Others)[message.number] = *author_and_turn, True
     for text in (leaf for call in message.calls for leaf in leaves(call.args)):
         if isinstance(text, str) and " " in text:
             authors.setdefault((event.session, text), (event.agent, event.turn))
+
+
+_USER_LINE: Final = re.compile(r"^(?i:user|human)[\"']?: ?(.+)$", re.MULTILINE)
+
+
+def _misattributed(event: e.MessageAdded, authors: _Authors) -> tuple[str, int] | None:
+    """Return the author of a line that a transcript gives the user, beside lines of the user."""
+    lines = [each.strip() for each in _USER_LINE.findall(event.message.content)]
+    speakers = [authors[event.session, line] for line in lines if (event.session, line) in authors]
+    others = [each for each in speakers if each[0]]
+    return others[0] if 0 < len(others) < len(speakers) else None
 
 
 @lint("CTX-25", e.ContextBuilt, when=_Others)
@@ -325,13 +350,16 @@ def author_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     others, view = facts.notes_of(_Others), facts.view
     parts = [part for part in event.parts if type(part) is e.Shown]
     for number in (n for part in parts for n in (*part.kept, *part.tail) if n in others):
-        author, turn = others[number]
+        author, turn, is_listed = others[number]
         earlier = view.turns[turn - 1]
         calls = earlier.calls_by_agent.get(event.agent, ()) if not author else ()
         is_own = any(earlier.message in call.context.messages for call in calls)
-        if (is_own or author == event.agent) and facts.is_new("CTX-25", event.agent, number):
+        is_found = is_listed or is_own or author == event.agent
+        if is_found and facts.is_new("CTX-25", event.agent, number):
             text = short(view.messages[number].content, SHOWN_MAX)
             change = "its own task as the user's" if author else "the user's words as an agent's"
+            if is_listed:
+                change = f"a list in which the user says the task that {author!r} gave"
             problem = f"agent {event.agent!r} is sent {change}, from turn {turn}: {text!r}"
             yield Hit.at("CTX-25", view.calls[event.call], problem, ids=[f"m{number}"])
 
@@ -382,18 +410,20 @@ def reference_lost(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     """CTX-22: a user's message that refers to an earlier answer is not all that agents are sent.
 
     It refers to it by a number of an order or the like, which only agents or tools have said so
-    far. Then something of that turn, or another text with the number, is in a request of the turn.
-    An application that knows no past is right as long as nobody refers to it.
+    far. Then something of that turn, or another text with the number, is in a request of the turn;
+    unless messages were cut since, and no text is in their place, any earlier message will do. An
+    application that knows no past is right as long as nobody refers to it.
     """
     references, view = facts.notes.pop(_References), facts.view
     turn = view.turns[-1]
     if event.error is not None or event.waits_for or not turn.calls or turn.message is None:
         return
-    first, own = turn.message.number, turn.message.content
+    first, own, cut = turn.message.number, turn.message.content, facts.notes_of(_Past).cut
+    turns_cut = [cut.get((event.session, agent), 0) for agent in turn.calls_by_agent]
     for call in turn.calls:
         for message in call.context.messages:
             if message.role != "system" and 0 < message.number < first:
-                return
+                references = [each for each in references if each.turn < max(turns_cut)]
             for text in texts_of(message):
                 rest = text.replace(own, "")
                 references = [each for each in references if not [*whole_places(rest, each.word)]]
@@ -401,6 +431,7 @@ def reference_lost(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
         word, earlier = references[0]
         problem = (
             f"the user refers in turn {event.turn} to {word!r}, which only turn {earlier} has "
-            f"brought up, and no agent is sent anything of an earlier turn"
+            f"brought up, and no agent is sent "
+            f"{'it' if max(turns_cut) else 'anything of an earlier turn'}"
         )
         yield Hit.at("CTX-22", turn.calls[0], problem, word=word, earlier_turn=earlier)

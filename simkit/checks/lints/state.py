@@ -179,21 +179,14 @@ def impure_reducer(event: e.StateUpdated, facts: Facts) -> Iterable[Hit]:
 class _Sizes(dict[tuple[str, str, str], int]):
     """Session, channel and state to the last known length."""
 
-    def forget(self, keys: Iterable[tuple[str, str, str]]) -> None:
-        """Forget what is known of these."""
-        for key in list(keys):
-            del self[key]
-
 
 @lint("STA-05", e.TurnFinished, when=_Sizes)
 def _forget_sizes(event: e.TurnFinished, facts: Facts) -> None:
     """Forget the values that end with the turn."""
     sizes, channels = facts.notes_of(_Sizes), facts.pipeline.channels
-    sizes.forget(
-        key
-        for key in sizes
-        if key[0] == event.session and (key[2] or channels[key[1]].scope == "turn")
-    )
+    for key in [*sizes]:
+        if key[0] == event.session and (key[2] or channels[key[1]].scope == "turn"):
+            del sizes[key]
 
 
 @lint("STA-05", e.StateUpdated)
@@ -235,7 +228,8 @@ def _shrunk(
             continue
         has_reset = is_reset(event.update.get(channel))
         if has_reset and declared.scope in ("project", "global"):
-            sizes.forget(key for key in sizes if key[1] == channel)
+            for other in [each for each in sizes if each[1] == channel]:
+                del sizes[other]
         if not is_array(value):
             continue
         key = (event.session, channel, event.state)

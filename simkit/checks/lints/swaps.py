@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import Any, Final
@@ -70,39 +70,32 @@ def results_swapped(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         if not all(each.id in shown_results for each in message.calls):
             continue
         results.siblings.remove(message)
-        for ring in _rings_of(message, shown_results, results, view):
+        if swapped := _swapped_in(message, shown_results, results, view):
             names = {each.id: each.name for each in message.calls}
-            places = (f"{each} ({names[each]}) has what {ring[each]} returned" for each in ring)
+            places = (f"{c} ({names[c]}) has what {swapped[c]} returned" for c in swapped)
             problem = (
                 f"agent {event.agent!r} is sent in turn {event.turn} tool results under each "
                 f"other's calls: {', '.join(places)}"
             )
-            is_telling = all(_is_telling(results.returned.get(each)) for each in ring)
+            is_telling = all(_is_telling(results.returned.get(each)) for each in swapped)
             is_error = is_telling and not _owners_of(message, results, view)
-            yield Hit.at("CTX-18", call, problem, is_warning=not is_error, calls=[*ring])
+            yield Hit.at("CTX-18", call, problem, is_warning=not is_error, calls=[*swapped])
 
 
-def _rings_of(
+def _swapped_in(
     message: Message, shown_results: Mapping[str, Message], results: _Results, view: View
-) -> Iterable[Mapping[str, str]]:
-    """Yield calls, each with the one whose result it has, from the first one back to itself."""
+) -> Mapping[str, str]:
+    """Return calls that have each other's results, each with the one whose result it has."""
     ids = [each.id for each in message.calls]
     is_under = _comparison(message, shown_results, results, view)
     others = {call: [other for other in ids if is_under(call, other)] for call in ids}
-    nexts = {call: other[0] for call, other in others.items() if len(other) == 1}
-    while nexts:
-        ring = _ring_from(next(iter(nexts)), nexts)
-        is_ring = len(ring) > 1 and nexts.get(ring[-1]) == ring[0]
-        if is_ring and _are_certain(ring, message, results, view):
-            yield {call: nexts[call] for call in ids if call in ring}
-        nexts = {call: other for call, other in nexts.items() if call not in ring}
-
-
-def _ring_from(first: str, nexts: Mapping[str, str]) -> list[str]:
-    ring = [first]
-    while nexts.get(ring[-1], first) not in ring:
-        ring.append(nexts[ring[-1]])
-    return ring
+    swapped = {
+        call: each[0] for call, each in others.items() if len(each) == 1 and call not in each
+    }
+    while swapped.keys() != {*swapped.values()}:
+        given = {*swapped.values()}
+        swapped = {c: other for c, other in swapped.items() if c in given and other in swapped}
+    return swapped if _are_certain(swapped, message, results, view) else {}
 
 
 def _comparison(
@@ -116,24 +109,22 @@ def _comparison(
             return shown_results[call].content.strip() == owners.get(other)
         if call not in results.returned or other not in results.returned:
             return False
-        return _is_of(shown_results[call], results.returned[other])
+        result = results.returned[other]
+        plain = result.strip() if isinstance(result, str) else result
+        readings = _readings(shown_results[call])
+        return any(type(value) is not tuple and value == plain for value in readings)
 
     return is_under
 
 
-def _own_texts(message: Message) -> Mapping[str, Sequence[str]]:
-    """Return for each call the texts of its arguments that no other call of the message has."""
+def _owners_of(message: Message, results: _Results, view: View) -> Mapping[str, str]:
+    """Return calls to the answers of runs that were sent their arguments alone."""
     args = {
         call.id: [leaf for leaf in leaves(call.args) if isinstance(leaf, str) and leaf.strip()]
         for call in message.calls
     }
     rest = {call: " ".join(t for o in args if o != call for t in args[o]) for call in args}
-    return {call: [text for text in args[call] if text not in rest[call]] for call in args}
-
-
-def _owners_of(message: Message, results: _Results, view: View) -> Mapping[str, str]:
-    """Return calls to the answers of runs that were sent their arguments alone."""
-    texts = _own_texts(message)
+    texts = {call: [text for text in args[call] if text not in rest[call]] for call in args}
     owners: dict[str, str] = {}
     for run, answer in results.answers.items():
         request = "\n".join(text for call in view.runs[run].calls[:1] for text in texts_sent(call))
@@ -162,25 +153,19 @@ def _readings(message: Message) -> Iterator[Any]:
             yield from value.values()
 
 
-def _is_of(message: Message, result: JsonValue) -> bool:
-    """Return whether a message shows a result."""
-    plain = result.strip() if isinstance(result, str) else result
-    return any(type(value) is not tuple and value == plain for value in _readings(message))
-
-
 def _is_telling(result: JsonValue) -> bool:
     """Return whether a result is so specific that it must come from its tool."""
     text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
     return len(text) >= _TELLING_MIN and text.lower() not in ("true", "false", "null", "none")
 
 
-def _are_certain(ring: Sequence[str], message: Message, results: _Results, view: View) -> bool:
+def _are_certain(swapped: Iterable[str], message: Message, results: _Results, view: View) -> bool:
     """Return whether each of some calls is known to be the executed one.
 
     If code executes tools, a call is identified by the tool's name and the arguments: it is certain
     if it is the only one of its tool, or has arguments of its own that arrived.
     """
-    calls = [call for call in message.calls if call.id in ring and call.id in results.returned]
+    calls = [call for call in message.calls if call.id in swapped and call.id in results.returned]
     return all(_is_certain(call, view) for call in calls)
 
 
