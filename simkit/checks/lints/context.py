@@ -137,12 +137,15 @@ def _instructions_in(parts: Sequence[e.Part]) -> list[tuple[str | None, str]]:
             if not named and message.agent is not None and not message.id:
                 named = [message.content]
             blocks += [(message.agent, text) for text in named if text]
-            continue
-        # Of made messages, instructions and summaries carry an agent's name.
-        is_named = message.agent is not None and not message.id and part.section != "summary"
-        if message.content and (part.section == "instructions" or is_named):
+        elif message.content and (part.section == "instructions" or _is_spoken_for(part)):
             blocks.append((message.agent, message.content))
     return blocks
+
+
+def _is_spoken_for(part: e.Made) -> bool:
+    """Return whether a made message carries an agent's name: instructions and summaries do."""
+    message = part.message
+    return message.agent is not None and not message.id and part.section != "summary"
 
 
 def _excerpt(text: str) -> str:

@@ -59,12 +59,10 @@ def request_lost(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     is one, the hit is a warning. Seen in agent-framework#3161.
     """
     lost_here = _lost_request(event, facts.view) if event.run in facts.handed_over else None
-    if lost_here is None:
-        return ()
-    if facts.is_code:
+    if lost_here is not None and facts.is_code:
         facts.notes_of(_LostRequests).append(lost_here)
-        return ()
-    return (lost_here.hit,)
+    elif lost_here is not None:
+        yield lost_here.hit
 
 
 def _lost_request(event: e.ContextBuilt, view: View) -> _Lost | None:

@@ -60,9 +60,8 @@ def _handoff_problem(event: e.AgentStarted, view: View) -> str:
         return f"by handoff {event.handoff}, which was not made"
     request, facts = handoff.event, view.pipeline
     source = facts.agents.get(request.from_agent)
-    if source is not None and request.to_agent in source.handoffs:
-        return ""
-    if contract_of(request, facts) is not None:
+    is_declared = source is not None and request.to_agent in source.handoffs
+    if is_declared or contract_of(request, facts) is not None:
         return ""
     return (
         f"by a handoff from {request.from_agent!r}, which neither declares it nor has a contract "
@@ -82,7 +81,7 @@ def _start_problem(event: e.AgentStarted, view: View) -> str:
     if (
         (routes and agent in routes[-1].targets)
         or _may_be_first(event, facts, runs)
-        or any(run.finished and (run.agent, agent) in facts.edges for run in runs[:-1])
+        or _follows_edge(agent, facts, runs)
         or any(each.outcome == "rejected" and each.event.from_agent == agent for each in handoffs)
     ):
         return ""
@@ -92,6 +91,11 @@ def _start_problem(event: e.AgentStarted, view: View) -> str:
     if routes:
         return f"but the last route names: {', '.join(routes[-1].targets)}"
     return "but no edge, route or handoff leads to it"
+
+
+def _follows_edge(agent: str, facts: e.PipelineFacts, runs: Sequence[RunView]) -> bool:
+    """Return whether an edge leads to the agent from an earlier run that finished."""
+    return any(run.finished and (run.agent, agent) in facts.edges for run in runs[:-1])
 
 
 def _may_be_first(event: e.AgentStarted, facts: e.PipelineFacts, runs: Sequence[RunView]) -> bool:

@@ -234,8 +234,6 @@ def several_handoffs(event: e.MessageAdded, facts: Facts) -> Iterable[Hit]:
 
     Control can go to one agent only, so the others are lost or refused. Seen in openai-agents#499.
     """
-    if len(event.message.calls) < 2:
-        return ()
     targets: list[JsonValue] = [call.target for call in event.message.calls if call.is_handoff]
     if len(targets) < 2:
         return ()

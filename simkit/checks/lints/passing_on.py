@@ -50,9 +50,8 @@ def source_runs_on(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
                     f"agent {source.agent!r} runs on in turn {event.turn} beside {target.agent!r}, "
                     f"to which it handed off"
                 )
-                data: dict[str, JsonValue] = {"to": target.agent, "handoff": target.handoff}
                 call = view.runs[source.run].calls[0]
-                yield Hit.at("HND-13", call, problem, **data)
+                yield Hit.at("HND-13", call, problem, to=target.agent, handoff=target.handoff)
 
 
 class _Targets(list[str]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import SHOWN_MAX, Facts, first_of, lint, texts_of
@@ -15,7 +15,7 @@ from simkit.core.text import short
 from simkit.language.paths import leaves
 from simkit.language.recognition import Sought, whole_places
 from simkit.trace import events as e
-from simkit.trace.views import CallView, Relation, Relations, View
+from simkit.trace.views import CallView, Relation, Relations, TurnView, View
 
 _MENTIONED: Final = re.compile(r"\b(?=[\w-]*\d)\w[\w-]{2,}\b")
 """Numbers of orders, invoices and the like."""
@@ -110,9 +110,7 @@ def past_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     yield from _not_summed_up(call, relation, view)
     if relation.kind != "filtered" or relation.is_declared or not _is_sent_on(relation, view):
         return
-    # Code may leave a turn out on purpose that failed, or whose last model call did.
-    turn = view.turns[relation.turn - 1]
-    has_failed = turn.error is not None or (turn.calls and turn.calls[-1].reply is None)
+    has_failed = _has_failed(view.turns[relation.turn - 1])
     if (before is None or before.kind == "continued") and not has_failed:
         yield from _with_a_hole(relation, call)
 
@@ -210,6 +208,11 @@ def _lost_later(call: CallView, relation: Relation) -> Iterable[Hit]:
         yield Hit.at("CTX-21", call, problem, ids=[each.id for each in summary])
 
 
+def _has_failed(turn: TurnView) -> bool:
+    """Return whether a turn, or its last model call, failed: code may leave it out on purpose."""
+    return turn.error is not None or (bool(turn.calls) and turn.calls[-1].reply is None)
+
+
 def _come_back(call: CallView, turn: int, lost: frozenset[int]) -> Iterable[Hit]:
     """Report a past that a later turn shows again: nobody has begun a new conversation."""
     # A user may say the same words again, which then have the same number.
@@ -236,11 +239,8 @@ def _is_sent_on(relation: Relation, view: View) -> bool:
 def _bare_answer(relation: Relation, event: e.ContextBuilt) -> Message | None:
     """Return the agent's answer that is there without the tool calls that it rests on."""
     results = [each for each in relation.missing if each.call_id and each.turn == relation.turn]
-    answers = [
-        each
-        for each in relation.rest
-        if each.role == "assistant" and each.agent == event.agent and not each.calls
-    ]
+    own = [each for each in relation.rest if each.agent == event.agent and not each.calls]
+    answers = [each for each in own if each.role == "assistant"]
     if not results or not answers or answers[-1].turn != relation.turn:
         return None
     return answers[-1] if results[-1].number < answers[-1].number else None
@@ -320,8 +320,6 @@ def _note_author(event: e.MessageAdded, facts: Facts) -> None:
         is_task = author and event.run in runs and runs[event.run].agent != author
         if is_task if message.role == "user" else not author and turn < event.turn:
             facts.notes_of(_Others)[message.number] = author, turn, False
-    if message.role == "user" and event.run and (author_and_turn := _misattributed(event, authors)):
-        facts.notes_of(_Others)[message.number] = *author_and_turn, True
     for text in (leaf for call in message.calls for leaf in leaves(call.args)):
         if isinstance(text, str) and " " in text:
             authors.setdefault((event.session, text), (event.agent, event.turn))
@@ -330,12 +328,16 @@ def _note_author(event: e.MessageAdded, facts: Facts) -> None:
 _USER_LINE: Final = re.compile(r"^(?i:user|human)[\"']?: ?(.+)$", re.MULTILINE)
 
 
-def _misattributed(event: e.MessageAdded, authors: _Authors) -> tuple[str, int] | None:
-    """Return the author of a line that a transcript gives the user, beside lines of the user."""
-    lines = [each.strip() for each in _USER_LINE.findall(event.message.content)]
-    speakers = [authors[event.session, line] for line in lines if (event.session, line) in authors]
-    others = [each for each in speakers if each[0]]
-    return others[0] if 0 < len(others) < len(speakers) else None
+@lint("CTX-25", e.MessageAdded, when=_Authors)
+def _note_user_lines(event: e.MessageAdded, facts: Facts) -> None:
+    """Note a list that gives the user a line of somebody else, beside lines of the user."""
+    message, authors = event.message, facts.notes_of(_Authors)
+    if message.role == "user" and event.run:
+        lines = [(event.session, line.strip()) for line in _USER_LINE.findall(message.content)]
+        speakers = [authors[line] for line in lines if line in authors]
+        others = [each for each in speakers if each[0]]
+        if 0 < len(others) < len(speakers):
+            facts.notes_of(_Others)[message.number] = *others[0], True
 
 
 @lint("CTX-25", e.ContextBuilt, when=_Others)
@@ -364,15 +366,8 @@ def author_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
             yield Hit.at("CTX-25", view.calls[event.call], problem, ids=[f"m{number}"])
 
 
-class _Reference(NamedTuple):
-    """A word of the user's message that only answers of earlier turns have brought up."""
-
-    word: str
-    turn: int
-
-
-class _References(list[_Reference]):
-    """The references of the current turn."""
+class _References(dict[str, int]):
+    """The words of the user's message that only answers have brought up, each with the turn."""
 
 
 class _Words:
@@ -395,8 +390,8 @@ def _note_words(event: e.MessageAdded, facts: Facts) -> None:
         turn = facts.view.turns[-1] if facts.turns else None
         if turn is not None and turn.message is not None and turn.message.number == message.number:
             facts.notes[_References] = _References(
-                _Reference(word, agent_words[word])
-                for word in dict.fromkeys(new_words)
+                (word, agent_words[word])
+                for word in new_words
                 if agent_words.get(word, event.turn) < event.turn and word not in user_words
             )
         user_words.update(new_words)
@@ -418,20 +413,27 @@ def reference_lost(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     turn = view.turns[-1]
     if event.error is not None or event.waits_for or not turn.calls or turn.message is None:
         return
-    first, own, cut = turn.message.number, turn.message.content, facts.notes_of(_Past).cut
-    turns_cut = [cut.get((event.session, agent), 0) for agent in turn.calls_by_agent]
-    for call in turn.calls:
-        for message in call.context.messages:
-            if message.role != "system" and 0 < message.number < first:
-                references = [each for each in references if each.turn < max(turns_cut)]
-            for text in texts_of(message):
-                rest = text.replace(own, "")
-                references = [each for each in references if not [*whole_places(rest, each.word)]]
-    if references:
-        word, earlier = references[0]
+    cut = facts.notes_of(_Past).cut
+    cut_in = max(cut.get((event.session, agent), 0) for agent in turn.calls_by_agent)
+    for word, earlier in _unsent(references, turn, turn.message, cut_in):
         problem = (
             f"the user refers in turn {event.turn} to {word!r}, which only turn {earlier} has "
             f"brought up, and no agent is sent "
-            f"{'it' if max(turns_cut) else 'anything of an earlier turn'}"
+            f"{'it' if cut_in else 'anything of an earlier turn'}"
         )
         yield Hit.at("CTX-22", turn.calls[0], problem, word=word, earlier_turn=earlier)
+        return
+
+
+def _unsent(
+    references: _References, turn: TurnView, user_message: Message, cut_in: int
+) -> Iterable[tuple[str, int]]:
+    """Yield the references to what no request of a turn has."""
+    messages = [message for call in turn.calls for message in call.context.messages]
+    texts = (text for each in messages for text in texts_of(each))
+    rest = "\n".join(text.replace(user_message.content, "") for text in texts)
+    first = user_message.number
+    has_past = any(each.role != "system" and 0 < each.number < first for each in messages)
+    for word, earlier in references.items():
+        if (earlier < cut_in or not has_past) and not [*whole_places(rest, word)]:
+            yield word, earlier

@@ -167,26 +167,31 @@ def impure_reducer(event: e.StateUpdated, facts: Facts) -> Iterable[Hit]:
     The driver calls user reducers on copies, twice, and records the differences. Every update is
     reported. Seen in company-research-agent#56.
     """
-    hits = []
     for channel, fault in (event.impure or {}).items():
         declared = facts.pipeline.channels.get(channel)
         reducer = f"`{declared.reducer}` " if declared is not None else ""
         problem = f"reducer {reducer}of channel `{channel}` is impure: {fault} (turn {event.turn})"
-        hits.append(Hit.at("STA-03", event, problem, channel=channel, fault=fault))
-    return hits
+        yield Hit.at("STA-03", event, problem, channel=channel, fault=fault)
 
 
 class _Sizes(dict[tuple[str, str, str], int]):
     """Session, channel and state to the last known length."""
+
+    def forget(self, keys: Iterable[tuple[str, str, str]]) -> None:
+        """Forget what is known of these."""
+        for key in list(keys):
+            del self[key]
 
 
 @lint("STA-05", e.TurnFinished, when=_Sizes)
 def _forget_sizes(event: e.TurnFinished, facts: Facts) -> None:
     """Forget the values that end with the turn."""
     sizes, channels = facts.notes_of(_Sizes), facts.pipeline.channels
-    for key in [*sizes]:
-        if key[0] == event.session and (key[2] or channels[key[1]].scope == "turn"):
-            del sizes[key]
+    sizes.forget(
+        key
+        for key in sizes
+        if key[0] == event.session and (key[2] or channels[key[1]].scope == "turn")
+    )
 
 
 @lint("STA-05", e.StateUpdated)
@@ -228,8 +233,7 @@ def _shrunk(
             continue
         has_reset = is_reset(event.update.get(channel))
         if has_reset and declared.scope in ("project", "global"):
-            for other in [each for each in sizes if each[1] == channel]:
-                del sizes[other]
+            sizes.forget(key for key in sizes if key[1] == channel)
         if not is_array(value):
             continue
         key = (event.session, channel, event.state)
@@ -322,13 +326,12 @@ def in_place_change(event: e.AgentFinished, facts: Facts) -> Iterable[Hit]:
     From reference system 4, ``state["messages"].append``.
     """
     channels = list(event.changed_in_place)
-    if not channels:
-        return ()
-    problem = (
-        f"agent {event.agent!r} changed the state it received in place in turn {event.turn}: "
-        f"{', '.join(f'`{name}`' for name in channels)}"
-    )
-    return (Hit.at("STA-10", event, problem, channels=channels),)
+    if channels:
+        problem = (
+            f"agent {event.agent!r} changed the state it received in place in turn {event.turn}: "
+            f"{', '.join(f'`{name}`' for name in channels)}"
+        )
+        yield Hit.at("STA-10", event, problem, channels=channels)
 
 
 class _Answers(dict[tuple[str, str], dict[tuple[str, str], int]]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, Final
@@ -93,8 +93,7 @@ def _swapped_in(
         call: each[0] for call, each in others.items() if len(each) == 1 and call not in each
     }
     while swapped.keys() != {*swapped.values()}:
-        given = {*swapped.values()}
-        swapped = {c: other for c, other in swapped.items() if c in given and other in swapped}
+        swapped = {c: o for c, o in swapped.items() if c in {*swapped.values()} and o in swapped}
     return swapped if _are_certain(swapped, message, results, view) else {}
 
 
@@ -117,14 +116,19 @@ def _comparison(
     return is_under
 
 
-def _owners_of(message: Message, results: _Results, view: View) -> Mapping[str, str]:
-    """Return calls to the answers of runs that were sent their arguments alone."""
+def _own_texts(message: Message) -> Mapping[str, Sequence[str]]:
+    """Return for each call the texts of its arguments that no other call of the message has."""
     args = {
         call.id: [leaf for leaf in leaves(call.args) if isinstance(leaf, str) and leaf.strip()]
         for call in message.calls
     }
     rest = {call: " ".join(t for o in args if o != call for t in args[o]) for call in args}
-    texts = {call: [text for text in args[call] if text not in rest[call]] for call in args}
+    return {call: [text for text in args[call] if text not in rest[call]] for call in args}
+
+
+def _owners_of(message: Message, results: _Results, view: View) -> Mapping[str, str]:
+    """Return calls to the answers of runs that were sent their arguments alone."""
+    texts = _own_texts(message)
     owners: dict[str, str] = {}
     for run, answer in results.answers.items():
         request = "\n".join(text for call in view.runs[run].calls[:1] for text in texts_sent(call))

@@ -261,7 +261,5 @@ def argument_lost(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
 
 def _words(key: str, request_args: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -> str:
     value_received = as_text(args[key]) if key in args else "nothing"
-    requested_text, value_received = short_both(
-        as_text(request_args[key]), value_received, SHOWN_MAX
-    )
-    return f"{key}: {requested_text} → {value_received}"
+    pair = short_both(as_text(request_args[key]), value_received, SHOWN_MAX)
+    return f"{key}: {' → '.join(pair)}"
