@@ -161,10 +161,10 @@ def retry_storm(event: e.ModelRetried, facts: Facts) -> Iterable[Hit]:
     Retries multiply if several layers make them. Seen in mini-swe-agent#921: ten attempts.
     """
     if event.attempt != ATTEMPTS_MOST + 1:
-        return ()
+        return
     call = facts.view.calls[event.call]
     problem = (
         f"agent {event.agent!r} makes one call for the {event.attempt}th time in turn "
         f"{event.turn}; it last failed with {call.error.error if call.error else 'nothing'}"
     )
-    return (Hit.at("NET-04", call, problem, attempt=event.attempt),)
+    yield Hit.at("NET-04", call, problem, attempt=event.attempt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -10,7 +11,7 @@ from simkit.checks.lints.facts import SHOWN_MAX, Facts, first_of, lint
 from simkit.core.messages import Message
 from simkit.core.text import short_end
 from simkit.trace import events as e
-from simkit.trace.views import CallView, MadePart, ShownPart, StreamView, View
+from simkit.trace.views import CallView, ShownPart, StreamView, View
 
 WARNED_SHARE: Final = 0.8
 """The share of a budget from which CTX-10 warns."""
@@ -160,14 +161,14 @@ def over_budget(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """
     budget, tokens = event.budget, event.tokens
     if not budget or tokens < WARNED_SHARE * budget:
-        return ()
+        return
     is_over = tokens > budget
     problem = (
         f"agent {event.agent!r} is sent {tokens} tokens in turn {event.turn}, "
         f"{'more than' if is_over else f'{100 * tokens // budget} % of'} its budget of {budget}"
     )
-    call = facts.view.calls[event.call]
-    return (Hit.at("CTX-10", call, problem, is_warning=not is_over, tokens=tokens, budget=budget),)
+    call, is_warning = facts.view.calls[event.call], not is_over
+    yield Hit.at("CTX-10", call, problem, is_warning=is_warning, tokens=tokens, budget=budget)
 
 
 @lint("CTX-16", e.ContextBuilt)
@@ -266,6 +267,8 @@ class _Shares:
         """Stream and agent to the tokens that are irrelevant to the agent."""
         self._answered: dict[int, frozenset[str]] = {}
         """Ended turn to the agents that ran in it, without the decider."""
+        self.names: set[str] = set()
+        """The agents that caused what is irrelevant in the newest context."""
 
     def of_history(self, part: ShownPart, agent: str, relevant: frozenset[str], view: View) -> int:
         """Return the irrelevant tokens that a history shows."""
@@ -279,58 +282,36 @@ class _Shares:
         if len(sums) <= hi:
             self._extend(tally, relevant, view)
         tokens = sums[hi] - sums[lo] if lo < hi else 0
+        self.names.update(name for name, index in tally.last.items() if index >= lo)
         for index in range(max(0, lo - hi), len(part.tail)):
             author = part.tail[index].agent
             if author is not None and author not in relevant:
                 tokens += part.tail_tokens[index]
+                self.names.add(author)
         return tokens
 
     def _extend(self, tally: _Tally, relevant: frozenset[str], view: View) -> None:
         """Add the stream's new messages to the sums."""
-        sums, last = tally.sums, tally.last
+        sums = tally.sums
         entries, tokens = tally.stream.entries, tally.stream.tokens
         total = sums[-1]
         for index in range(len(sums) - 1, len(entries)):
-            message = entries[index]
-            author = message.agent
-            if author is not None:
-                if author not in relevant:
-                    last[author] = index
-                    total += tokens[index]
-            elif message.role == "user":
-                causes = self._answered_by(message.turn, view)
-                if causes and causes.isdisjoint(relevant):
-                    last.update(dict.fromkeys(causes, index))
-                    total += tokens[index]
+            causes = self._causes_of(entries[index], view)
+            if causes and causes.isdisjoint(relevant):
+                tally.last.update(dict.fromkeys(causes, index))
+                total += tokens[index]
             sums.append(total)
 
-    def _answered_by(self, turn: int, view: View) -> frozenset[str]:
-        """Return the agents that ran in an ended turn; none outside turns."""
-        answers = self._answered.get(turn)
-        if answers is None:
+    def _causes_of(self, message: Message, view: View) -> frozenset[str]:
+        """Return its author; of the user's message, the agents that ran in its turn."""
+        if message.agent is not None or message.role != "user":
+            return frozenset(filter(None, [message.agent]))
+        turn = message.turn
+        if turn not in self._answered:
             runs = view.turns[turn - 1].runs if 0 < turn <= len(view.turns) else ()
             decider = view.pipeline.decider
-            answers = frozenset([run.agent for run in runs if run.agent != decider])
-            self._answered[turn] = answers
-        return answers
-
-    def agents_in(
-        self, parts: Iterable[MadePart | ShownPart], agent: str, relevant: frozenset[str]
-    ) -> list[str]:
-        """Return the agents that caused the irrelevant messages, by name."""
-        agents_found: set[str] = set()
-        for part in parts:
-            if type(part) is ShownPart:
-                for name, place in self.tallies[part.stream.id, agent].last.items():
-                    if place >= part.lo:
-                        agents_found.add(name)
-                authors = [message.agent for message in part.tail[max(0, part.lo - part.hi) :]]
-            else:
-                authors = [] if part.pieces else [part.message.agent]
-            agents_found.update(
-                author for author in authors if author is not None and author not in relevant
-            )
-        return sorted(agents_found)
+            self._answered[turn] = frozenset(run.agent for run in runs if run.agent != decider)
+        return self._answered[turn]
 
 
 @lint("CTX-11", e.ContextBuilt, when="has_sees")
@@ -350,6 +331,7 @@ def irrelevant_share(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     relevant = frozenset((agent, *(pipeline.agents[agent].sees or ())))
     call = view.calls[event.call]
     irrelevant, total = 0, event.tokens
+    shares.names.clear()
     for part in call.context.parts:
         if type(part) is ShownPart:
             irrelevant += shares.of_history(part, agent, relevant, view)
@@ -361,13 +343,14 @@ def irrelevant_share(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
             author = part.message.agent
             if author is not None and author not in relevant:
                 irrelevant += part.tokens
+                shares.names.add(author)
     if not irrelevant:
         return
     limit = pipeline.limits.get("irrelevant_share", DEFAULT_SHARE)
     if irrelevant <= limit * total:
         return
     share = irrelevant / total
-    agents = shares.agents_in(call.context.parts, agent, relevant)
+    agents = sorted(shares.names)
     problem = (
         f"{round(100 * share)} % of what agent {agent!r} is sent in turn {event.turn} comes "
         f"from agents outside its `sees`: {', '.join(agents)} "
@@ -419,3 +402,55 @@ def _back_in(
             back.setdefault(cuts.pop(number), []).append(message.id)
     cuts |= now | cuts
     return back
+
+
+_UNFILLED: Final = re.compile(
+    r"(?<![\w$\\`{}/])\{\{?\s*[A-Za-z_][\w.]{2,}\s*\}?\}(?![\w`/{}])|\[object Object\]|"
+    r"<[\w. <>]+ at 0x[0-9a-f]+>|(?<=: )undefined$|\b(?:named|called|for|dear) None\b",
+    re.MULTILINE,
+)
+"""A name in braces, an object as a language prints it, or no value where a name belongs."""
+_OF_TEMPLATES: Final = re.compile(r"(?i)placeholder|template|```")
+"""A text that speaks of templates may show one."""
+
+
+class _Texts(set[str]):
+    """The texts of code that were read."""
+
+
+@lint("CTX-26", e.ContextBuilt, when="is_code")
+def unfilled(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+    """CTX-26: each place of a template has a value.
+
+    Texts that a user, a model or a tool has said may hold what looks like an empty place, and so
+    may those that speak of templates. From PydanticAI's and LangChain's prompts, which are filled
+    by calls that are easily left out.
+    """
+    texts, view = facts.notes_of(_Texts), facts.view
+    for text in [*_texts_of_code(event, facts)]:
+        place = _UNFILLED.search(text) if text not in texts else None
+        texts.add(text)
+        if place is None or _OF_TEMPLATES.search(text) or _is_said(place[0], facts):
+            continue
+        line = text[text.rfind("\n", 0, place.start()) + 1 :].partition("\n")[0]
+        problem = (
+            f"agent {event.agent!r} is sent {place[0]!r} in turn {event.turn}, where a value "
+            f"belongs: {_excerpt(line)}"
+        )
+        yield Hit.at("CTX-26", view.calls[event.call], problem, text=place[0])
+
+
+def _texts_of_code(event: e.ContextBuilt, facts: Facts) -> Iterator[str]:
+    """Yield the prompts of a request, and its new messages that nobody has said."""
+    for part in event.parts:
+        numbers = part.tail if type(part) is e.Shown else ()
+        messages = [part.message] if type(part) is e.Made else []
+        messages += [facts.view.messages[each] for each in numbers if facts.writers.get(each)]
+        yield from (each.content for each in messages if each.role in ("system", "user"))
+
+
+def _is_said(text: str, facts: Facts) -> bool:
+    """Return whether a user, a model or a tool has said it."""
+    messages = facts.view.messages.values()
+    own = (each for each in messages if each.role != "user" or not facts.writers.get(each.number))
+    return any(text in each.content for each in own)

@@ -258,11 +258,10 @@ def call_after_end(event: e.ModelCalled, facts: Facts) -> Iterable[Hit]:
 
     From MAST 1.5, unaware of termination conditions (12.4 % of failures).
     """
-    if event.turn not in facts.ended_turns:
-        return ()
-    call = facts.view.calls.get(event.call)
-    problem = f"agent {event.agent!r} made a model call after turn {event.turn} had ended"
-    return (Hit.at("FLW-05", event if call is None else call, problem),)
+    if event.turn in facts.ended_turns:
+        call = facts.view.calls.get(event.call)
+        problem = f"agent {event.agent!r} made a model call after turn {event.turn} had ended"
+        yield Hit.at("FLW-05", event if call is None else call, problem)
 
 
 @lint("FLW-08", e.RouteChosen)
@@ -274,13 +273,13 @@ def ambiguous_route(event: e.RouteChosen, facts: Facts) -> Iterable[Hit]:
     """
     labels = list(event.labels)
     if len(labels) < 2:
-        return ()
+        return
     route_text = ", ".join(f"{event.agent} → {target}" for target in event.targets)
     problem = (
         f"what {event.agent!r} decided in turn {event.turn} matches {len(labels)} labels: "
         f"{', '.join(labels)}; the edge that was taken: {route_text or 'none'}"
     )
-    return (Hit.at("FLW-08", event, problem, labels=labels, targets=list(event.targets)),)
+    yield Hit.at("FLW-08", event, problem, labels=labels, targets=list(event.targets))
 
 
 # FLW-06: questions to the user, and the agents that get the answers

@@ -235,13 +235,12 @@ def several_handoffs(event: e.MessageAdded, facts: Facts) -> Iterable[Hit]:
     Control can go to one agent only, so the others are lost or refused. Seen in openai-agents#499.
     """
     targets: list[JsonValue] = [call.target for call in event.message.calls if call.is_handoff]
-    if len(targets) < 2:
-        return ()
-    problem = (
-        f"agent {event.agent!r} asked for {len(targets)} handoffs at once in turn "
-        f"{event.turn}: to {', '.join(map(repr, targets))}"
-    )
-    return (Hit.at("HND-08", event, problem, to=targets),)
+    if len(targets) > 1:
+        problem = (
+            f"agent {event.agent!r} asked for {len(targets)} handoffs at once in turn "
+            f"{event.turn}: to {', '.join(map(repr, targets))}"
+        )
+        yield Hit.at("HND-08", event, problem, to=targets)
 
 
 @lint("HND-11", e.HandoffRequested, e.HandoffMade, when="has_edges")

@@ -216,11 +216,10 @@ def unplayed(event: e.RunFinished, facts: Facts) -> Iterable[Hit]:
     After a planned fault the pipeline may make fewer requests. From litellm#37360: unused
     recordings fail at the end.
     """
-    if not event.unplayed or facts.fault is not None:
-        return ()
-    number = counted(len(event.unplayed), "recorded interaction")
-    problem = f"{number} of the cassette answered nothing"
-    return (_hit_of_cassette("RUN-04", problem, event.unplayed),)
+    if event.unplayed and facts.fault is None:
+        number = counted(len(event.unplayed), "recorded interaction")
+        problem = f"{number} of the cassette answered nothing"
+        yield _hit_of_cassette("RUN-04", problem, event.unplayed)
 
 
 @lint("RUN-05", e.RunFinished)
@@ -229,11 +228,9 @@ def drifted(event: e.RunFinished, facts: Facts) -> Iterable[Hit]:
 
     Unnoticed drift makes recordings stale: konveyor/kai#462.
     """
-    if not event.drifted:
-        return ()
-    number = counted(len(event.drifted), "request")
-    problem = f"{number} differed from what was recorded"
-    return (_hit_of_cassette("RUN-05", problem, event.drifted),)
+    if event.drifted:
+        problem = f"{counted(len(event.drifted), 'request')} differed from what was recorded"
+        yield _hit_of_cassette("RUN-05", problem, event.drifted)
 
 
 @lint("RUN-06", e.RequestUnread)
@@ -258,14 +255,13 @@ def lost_error(event: e.ErrorLost, facts: Facts) -> Iterable[Hit]:
     pytest's warning for unhandled exceptions of threads, which passes.
     """
     error = event.error
-    if error.type in FAILURES:
-        return ()
-    actor = f" of agent {event.agent!r}" if event.agent else ""
-    problem = (
-        f"a {event.ended}{actor} ended with an error in turn {event.turn}, and no code took "
-        f"it: {error.message}"
-    )
-    return (Hit.at("RUN-07", event, problem, ended=event.ended, error=error.type),)
+    if error.type not in FAILURES:
+        actor = f" of agent {event.agent!r}" if event.agent else ""
+        problem = (
+            f"a {event.ended}{actor} ended with an error in turn {event.turn}, and no code took "
+            f"it: {error.message}"
+        )
+        yield Hit.at("RUN-07", event, problem, ended=event.ended, error=error.type)
 
 
 @lint("RUN-08", e.TextCarriedOver)
