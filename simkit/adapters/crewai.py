@@ -26,10 +26,6 @@ _works: Final = api.ContextScope[tuple[api.Run, Any, Any]]("crewai_work")
 """The run of an agent, the agent, and what it was given: an agent repeats the same in one run."""
 
 
-def driver(subject: Any, app: api.App, adapter_context: api.AdapterContext) -> None:
-    """Return None: a pipeline is a function that starts a crew, an agent or a flow."""
-
-
 class CrewInstrument(api.Instrumentation):
     """Observes agents of one scenario, and lets it answer for their tools."""
 

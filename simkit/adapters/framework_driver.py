@@ -298,9 +298,9 @@ def driver_for(subject: Any, app: App, adapter_context: AdapterContext) -> Frame
     """
     for name, module in loaded_adapters():
         make_driver: MakeDriver | None = getattr(module, "driver", None)
-        if make_driver is None:
+        if make_driver is None and not hasattr(module, "instrumentation"):
             raise _unusable(name, f"module {module.__name__!r} has no attribute 'driver'")
-        driver = make_driver(subject, app, adapter_context)
+        driver = make_driver and make_driver(subject, app, adapter_context)
         if driver is not None:
             return driver
     return None

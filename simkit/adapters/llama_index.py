@@ -44,10 +44,6 @@ _listeners: Final = api.ContextListeners["WorkflowInstrument"]("llama_index")
 _flights: Final = api.ContextScope[_Flight]("llama_index_flight")
 
 
-def driver(subject: Any, app: api.App, adapter_context: api.AdapterContext) -> None:
-    """Return None: a pipeline is a function that runs agents, or their method `run`."""
-
-
 class WorkflowInstrument(api.Instrumentation):
     """Observes agents of one scenario, and lets it answer for their tools."""
 

@@ -19,7 +19,6 @@ from simkit.adapters.concurrency.thread_turns import PATIENCE_S
 from simkit.adapters.model_calls import GatedTraffic
 from simkit.adapters.server_questions import ServerQuestions
 from simkit.adapters.tool_use import ServedCall, ToolUse
-from simkit.capture.http.request_router import ChunkRecorder, Forward
 from simkit.capture.http.stdio_servers import Answering, Observed
 from simkit.core.errors import CassetteMissed, FunctionFailed, RunHalted
 from simkit.core.messages import JsonValue
@@ -63,10 +62,6 @@ class Dialogues:
         """The id of a question to the request, its dialogue, and the question."""
         self._numbers = count(1)
 
-    def begin(self, message: Mapping[str, Any], dialogue: mcp.Dialogue) -> list[JsonValue]:
-        """Return what the server says to a request, up to its first question."""
-        return self._continued(message, dialogue, None)
-
     def take(self, answer: Mapping[str, Any]) -> list[JsonValue] | None:
         """Return what follows a client's answer; None if nothing was asked under its id."""
         entry = self._questions.pop(answer["id"], None)
@@ -74,11 +69,15 @@ class Dialogues:
             return None
         message, dialogue, question = entry
         self._use.questions.end(self._server, question)
-        return self._continued(message, dialogue, answer)
+        return self.begin(message, dialogue, answer)
 
-    def _continued(
-        self, message: Mapping[str, Any], dialogue: mcp.Dialogue, answer: Mapping[str, Any] | None
+    def begin(
+        self,
+        message: Mapping[str, Any],
+        dialogue: mcp.Dialogue,
+        answer: Mapping[str, Any] | None = None,
     ) -> list[JsonValue]:
+        """Return what the server says to a request, or after an answer, up to its next question."""
         messages = list[JsonValue]()
         try:
             while True:
@@ -454,11 +453,10 @@ class ForeignSession(ServerSession):
             outcome = mcp.outcome_of(answer)
             self._server.use.end_for_server(call, outcome.result, outcome.error)
 
-    def leave(self) -> Forward:
-        """Let the real server end the client's session; until then, no virtual time passes."""
-        self._open[None] = Exchange({"method": "", "id": None}, _take_nothing)
-
-        return Forward(ChunkRecorder(lambda answer: self._open.clear()))
+    def owe(self, name: str) -> Callable[[object], None]:
+        """Let the real server owe what is no answer; return what ends that."""
+        self._open[None] = Exchange({"method": name}, _take_nothing)
+        return lambda given: self._open.clear()
 
     def end(self, how: str, last: str) -> None:
         """Observe how the real server has ended, and the last lines of its errors."""

@@ -88,8 +88,9 @@ class McpOverHttp:
             return HttpResponse(503, (("content-type", "text/plain"),), (session.fails.encode(),))
         wants_stream = "text/event-stream" in header(request.headers, "accept")
         if request.method == "GET" and wants_stream and request.url not in self._posted:
-            return self._opened(request, session)
-        decision = self._streamable(request, session)
+            decision = self._opened(request, session)
+        else:
+            decision = self._streamable(request, session)
         if session.is_asked:
             self._sessions.append(session)
         return decision
@@ -98,7 +99,7 @@ class McpOverHttp:
 
     def _streamable(self, request: HttpRequest, session: ServerSession) -> Decision:
         if request.method == "DELETE" and isinstance(session, ForeignSession) and session.is_real:
-            return session.leave()
+            return Forward(ChunkRecorder(session.owe("DELETE")))
         if request.method == "GET" and isinstance(session, ForeignSession):
             # A stream of what the server says by itself, which stays open.
             return OpenResponse(200, _STREAM, (), feed=Feed(self._pauses))
@@ -114,38 +115,35 @@ class McpOverHttp:
             return Forward(_Listener(session))
         message = mcp.decoded(request.body)
         if isinstance(message, dict) and not mcp.is_request(message):
-            self._continue(message, answer)
+            # It goes on in the response in which a client was asked.
+            if (feed := self._streams.pop(message.get("id"), None)) is not None:
+                self._say(feed, answer.splitlines())
             return _ACCEPTED
-        messages = [msgspec.json.decode(line) for line in answer.splitlines()]
+        lines = answer.splitlines()
         begins = mcp.SESSION if session.has_session else ()
-        if not _is_whole(messages):
+        if not _is_whole(lines):
             feed = Feed(self._pauses)
-            session.outlast(lambda line: feed.push(_event(msgspec.json.decode(line)), is_last=True))
-            self._say(feed, messages)
+            session.outlast(lambda line: feed.push(_event(line), is_last=True))
+            self._say(feed, lines)
             return OpenResponse(200, (*_STREAM, *begins), (), feed=feed)
-        if len(messages) == 1 and "application/json" in header(request.headers, "accept"):
+        if len(lines) == 1 and "application/json" in header(request.headers, "accept"):
             return HttpResponse(200, (*JSON, *begins), (answer.strip(),))
-        return HttpResponse(200, (*_STREAM, *begins), tuple(map(_event, messages)))
+        return HttpResponse(200, (*_STREAM, *begins), tuple(map(_event, lines)))
 
-    def _continue(self, answer: dict[str, Any], lines: bytes) -> None:
-        """Go on in the response in which a client was asked."""
-        feed = self._streams.pop(answer.get("id"), None)
-        if feed is not None:
-            self._say(feed, [msgspec.json.decode(line) for line in lines.splitlines()])
-
-    def _say(self, feed: Feed, messages: Sequence[Any]) -> None:
-        if messages and mcp.is_request(messages[-1]):
-            self._streams[messages[-1]["id"]] = feed
-        elif not _is_whole(messages):
-            feed.is_silent = True
-        feed.push(*map(_event, messages), is_last=_is_whole(messages))
+    def _say(self, feed: Feed, lines: Sequence[bytes]) -> None:
+        if lines and mcp.is_request(last := mcp.decoded(lines[-1])):
+            self._streams[last["id"]] = feed
+        else:
+            feed.is_silent = not _is_whole(lines)
+        feed.push(*map(_event, lines), is_last=_is_whole(lines))
 
     # Two addresses
 
     def _opened(self, request: HttpRequest, session: ServerSession) -> Decision:
         """Begin a stream, whose first event is the address for what the client says."""
-        if session.is_real:
-            return Forward(_Listener(session, lambda data: self._connect(request, data, session)))
+        if isinstance(session, ForeignSession) and session.is_real:
+            end = session.owe("GET")
+            return Forward(_Listener(session, lambda it: end(self._connect(request, it, session))))
         data = f"{urlsplit(request.url).path}?session_id={len(self._connections) + 1}"
         feed = self._connect(request, data, session)
         feed.push(sse.frame(data, "endpoint"))
@@ -168,18 +166,18 @@ class McpOverHttp:
             return NoResponse("connection", str(end))
         if answer is None:
             return Forward(None)
-        session.outlast(lambda line: feed.push(_event(msgspec.json.decode(line))))
-        feed.push(*(_event(msgspec.json.decode(line)) for line in answer.splitlines()))
+        session.outlast(lambda line: feed.push(_event(line)))
+        feed.push(*map(_event, answer.splitlines()))
         return _ACCEPTED
 
 
-def _is_whole(messages: Sequence[Any]) -> bool:
+def _is_whole(lines: Sequence[bytes]) -> bool:
     """Return whether these messages end with an answer; several at once are a list."""
-    return bool(messages) and (isinstance(messages[-1], list) or "method" not in messages[-1])
+    return bool(lines) and "method" not in mcp.decoded(lines[-1])
 
 
-def _event(message: JsonValue) -> bytes:
-    return sse.frame(msgspec.json.encode(message).decode(), "message")
+def _event(line: bytes) -> bytes:
+    return sse.frame(line.decode().strip(), "message")
 
 
 class _Listener(ChunkRecorder):
@@ -286,7 +284,12 @@ class ScriptedServers:
     def serving(self, requests: OtherRequests, turns: ThreadTurns) -> Iterator[None]:
         """Answer requests of a run, and processes that it starts."""
         requests.of_servers, turns.is_awaited = self.decide, self._are_busy
-        self._use.end_overdue = lambda: turns.end_overdue(is_outside=True)
+
+        def end_overdue(server: str, how: str) -> None:
+            if turns.end_overdue(is_outside=True):
+                self.ends[f"server `{server}` {how}"] = None
+
+        self._use.end_overdue = end_overdue
         self._use.outlast, turns.threads.pipes = turns.outlast, self._stdio.pipes
         requests.remote_agent = self.remote_agent
         with watching_stdio:

@@ -23,10 +23,6 @@ _listeners: Final = api.ContextListeners["StrandsInstrument"]("strands")
 _WRITING: Final = (BeforeInvocationEvent, AfterToolCallEvent, AfterInvocationEvent)
 
 
-def driver(subject: Any, app: api.App, adapter_context: api.AdapterContext) -> None:
-    """Return None: a pipeline is a function that runs agents, or an agent, which is callable."""
-
-
 class _Interrupted(BaseException):
     """A tool asks the user: its call has no answer and has not failed."""
 

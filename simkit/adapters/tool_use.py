@@ -136,8 +136,8 @@ class ToolUse:
         """Whether a server may list further tools."""
         self.questions = ServerQuestions(recorder, gate, tools)
         self.halt = gate.halt
-        self.end_overdue: Callable[[], None] = lambda: None
-        """Ends the timers of clients that do not wait as long as a server took."""
+        self.end_overdue: Callable[[str, str], None] = lambda server, how: None
+        """Ends the timers of clients that do not wait as long as a server took, and says so."""
         self.outlast: Callable[..., None] = lambda *facts: None
         """Lets a server never answer: `ThreadTurns.outlast`."""
 
@@ -269,7 +269,8 @@ class ToolUse:
                     raise _no_result(server, prefix + call.tool, call.args, recorder.turn)
                 answer = self._tools.call(call.request.agent, call.result_name, call.args)
             recorder.clock.advance_to(recorder.clock.now + answer.latency_ms)
-            self.end_overdue()
+            how = f"took {answer.latency_ms / 1_000:g} s to answer {call.tool}"
+            self.end_overdue(call.request.server, how)
             self.end_for_server(call, answer.result, answer.error or "")
             return answer
 

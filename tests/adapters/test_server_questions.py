@@ -200,9 +200,12 @@ def test_a_slow_server_outlasts_its_client_in_virtual_time(tmp_path: Path, entry
     # The answer itself comes at once: only a limit in virtual time is over before it.
     runs = [run(tmp_path, entry, DECLARED + slow, patient(50)) for _ in "12"]
 
-    assert all("ended with error FunctionFailed" in problems_of(each)[0] for each in runs)
+    cause = "ended with error FunctionFailed: server `files` took 60 s to answer delete"
+    assert all(cause in problems_of(each)[0] for each in runs)
     assert runs[0].trace.digest() == runs[1].trace.digest()
-    assert problems_of(run(tmp_path, entry, DECLARED + slow, patient(700))) == []
+    outlasted = run(tmp_path, entry, DECLARED + slow, patient(700))
+    assert problems_of(outlasted) == []
+    assert "NET-05" in [warning.id for warning in outlasted.judgement.warnings]
 
 
 def test_a_line_that_calls_a_tool_which_has_gone_has_the_change_as_its_cause(

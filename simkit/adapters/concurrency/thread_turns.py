@@ -218,15 +218,18 @@ class ThreadTurns:
                     if self.threads.only_wait(timer.thread):
                         self._tasks.end_first(timer, self._advance_to)
 
-    def end_overdue(self, *, is_outside: bool = False) -> None:
+    def end_overdue(self, *, is_outside: bool = False) -> bool:
         """Let the timers end whose time has passed, since code kept their loop from running.
 
-        ``is_outside``: it has passed at a server, for which the loop waits.
+        Return whether there were any. ``is_outside``: it has passed at a server, for which the loop
+        waits.
         """
         with self._lock:
-            until = self._now() + 1
+            has_ended, until = False, self._now() + 1
             while (timer := self._tasks.timer_before(until, is_outside=is_outside)) is not None:
                 self._tasks.wake(timer, is_outside=is_outside)
+                has_ended = True
+            return has_ended
 
     # Model calls that wait for their answers
 

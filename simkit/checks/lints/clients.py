@@ -1,4 +1,4 @@
-"""Lints on clients: what a pipeline's code does after a failure of a model provider.
+"""Lints on clients: failures of a model provider, and what code does after them; slow servers.
 
 Only drivers of real code see attempts: declared agents do not retry.
 """
@@ -19,6 +19,8 @@ WORTH_RETRYING: Final = (408, 409, 425, 429)
 """Client errors that may be temporary: RFC 9110, RFC 8470, RFC 6585."""
 ATTEMPTS_MOST: Final = 5
 """More attempts than the clients of OpenAI, Anthropic and Google make by default."""
+SLOW_MS: Final = 60_000
+"""As long as a real server may be silent, and as some official clients wait for an answer."""
 ROUNDED_MS: Final = 10
 """The tolerance of a wait in milliseconds, because each of its parts is rounded."""
 
@@ -168,3 +170,19 @@ def retry_storm(event: e.ModelRetried, facts: Facts) -> Iterable[Hit]:
         f"{event.turn}; it last failed with {call.error.error if call.error else 'nothing'}"
     )
     yield Hit.at("NET-04", call, problem, attempt=event.attempt)
+
+
+@lint("NET-05", e.TurnFinished)
+def slow_server(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
+    """NET-05: no server takes a minute of virtual time to answer.
+
+    The error of a turn has such a server among its causes.
+    """
+    for tool in facts.view.turns[-1].tools if event.error is None else ():
+        took_ms = (tool.returned_at or tool.at) - tool.at
+        if tool.server and took_ms >= SLOW_MS:
+            problem = (
+                f"agent {tool.agent!r} called {tool.tool!r} in turn {event.turn}, and server "
+                f"`{tool.server}` took {took_ms / 1_000:g} s to answer"
+            )
+            yield Hit.at("NET-05", event, problem, agent=tool.agent, server=tool.server)

@@ -1,4 +1,4 @@
-"""NET-01 to NET-04: what a pipeline's own code does where a model's provider fails."""
+"""NET-01 to NET-05: what a pipeline's own code does where a provider fails, or a server is slow."""
 
 from __future__ import annotations
 
@@ -212,3 +212,23 @@ def test_five_attempts_are_enough() -> None:
         again(story, call, attempt)
 
     assert hits_of("NET-04", story.trace) == []
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "server", "error", "count"),
+    [(60_000, "files", None, 1), (59_999, "files", None, 0), (60_000, "", None, 0),
+     (60_000, "files", e.ErrorFacts("FunctionFailed", "no"), 0)],
+)  # fmt: skip
+def test_a_server_that_takes_a_minute_is_told_unless_the_turn_failed(
+    took_ms: int, server: str, error: e.ErrorFacts | None, count: int
+) -> None:
+    story = Story()
+    story.turn(agent="a")
+    story.emit(e.ToolCalled(*story.where(), call_id="c", tool="read_file", args={}))
+    story.at += took_ms
+    story.emit(e.ToolReturned(*story.where(), call_id="c", tool="read_file", server=server))
+    story.emit(e.TurnFinished(*story.where(), error=error))
+
+    problem = "agent 'a' called 'read_file' in turn 1, and server `files` took 60 s to answer"
+    hit = Hit("NET-05", problem, 1, "a", data={"server": "files"})
+    assert hits_of("NET-05", story.trace) == [hit] * count
