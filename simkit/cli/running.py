@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -354,14 +355,11 @@ class Runner:
         return msgspec.structs.replace(ran, result=result, lines=lines, note=note)
 
 
-class Runs:
+class Runs(AbstractContextManager["Runs"]):
     """Runs the entries of a command in this process; a context manager, as those in others are."""
 
     def __init__(self, entries: Sequence[SelectedEntry], runner: Runner) -> None:
         self.entries, self.runner = entries, runner
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         """End all processes."""

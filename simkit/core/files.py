@@ -7,7 +7,7 @@ import glob
 import importlib.util
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
 from typing import Any, Final, TypeVar
@@ -155,7 +155,7 @@ _NOT_CARRIED: Final = frozenset(
 """Errors of file systems without locks of folders, such as NFS."""
 
 
-class Lock:
+class Lock(AbstractContextManager["Lock"]):
     """The lock of one folder, held until it is released or the process ends."""
 
     def __init__(self, folder: Path) -> None:
@@ -181,9 +181,6 @@ class Lock:
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
-
-    def __enter__(self) -> Lock:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.release()

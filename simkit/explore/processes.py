@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
+from contextlib import AbstractContextManager
 from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -198,7 +199,7 @@ def start_exploring(folder: str) -> Worker:
     return start_worker((__name__,), folder=folder)
 
 
-class Workers(ABC):
+class Workers(AbstractContextManager["Workers"]):
     """Runs the parts of a campaign as tasks, whose answers come in any order."""
 
     _setup: Setup
@@ -238,13 +239,6 @@ class Workers(ABC):
         for number, answer in self._answers(tasks):
             assert answer.tally is not None
             yield number, answer.tally, answer.left
-
-    def __enter__(self) -> Self:
-        return self
-
-    @abstractmethod
-    def __exit__(self, *problem: object) -> None:
-        """End the processes."""
 
     @property
     def wave(self) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -151,7 +152,7 @@ def check_cassettes(prepared: Prepared, simulation: Simulation) -> None:
             load(path)
 
 
-class LiveUsers:
+class LiveUsers(AbstractContextManager["LiveUsers"]):
     """The models of one live conversation's users. Their answers are recorded.
 
     A context manager: if it ends without an error, the answers are written into the users'
@@ -176,9 +177,6 @@ class LiveUsers:
             path: Traffic(absent(path), keying, terms) for path in self._paths.values()
         }
         self._answering = {path: Answering(traffic) for path, traffic in self._traffics.items()}
-
-    def __enter__(self) -> LiveUsers:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *problem: object) -> None:
         try:

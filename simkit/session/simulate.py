@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -166,7 +167,7 @@ def _with_differences(outcome: Outcome, prepared: Prepared, traffic: Traffic) ->
     return _with_findings(outcome, findings)
 
 
-class Conversation:
+class Conversation(AbstractContextManager["Conversation"]):
     """A scenario's conversation, taken turn by turn; it can be inspected after each.
 
     Every turn is run once. The caller continues by following a scenario with more turns, or more
@@ -189,9 +190,6 @@ class Conversation:
         self._simulate, self._is_apart = simulate, is_apart
         self._asks_judge = prepared.scenario.asks_judge
         self._begin(is_durable=_has_processes(prepared.scenario.turns))
-
-    def __enter__(self) -> Conversation:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -61,7 +61,7 @@ class _Last:
             process.close()
 
 
-class Execution:
+class Execution(AbstractContextManager["Execution"]):
     """The run of one scenario, across restarts; it may be left at any turn.
 
     Its methods raise ScriptBroken, FunctionMissing, ProcessFailed or StoreInvalid; after that it
@@ -146,9 +146,6 @@ class Execution:
         answering = Answering(self.traffic)
         resources.callback(answering.close)
         return None, answering
-
-    def __enter__(self) -> Execution:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

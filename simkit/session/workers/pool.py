@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -12,7 +13,7 @@ from simkit.session.workers.worker import GRACE_S, Worker, WorkerDied
 T = TypeVar("T")
 
 
-class Pool:
+class Pool(AbstractContextManager["Pool"]):
     """Workers that do tasks at the same time; as a context manager it ends them.
 
     Each is watched by a thread, which waits for its answer.
@@ -30,9 +31,6 @@ class Pool:
         self._is_closed = False
         for _ in range(count):
             self._free.put(None)
-
-    def __enter__(self) -> Pool:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._is_closed = True

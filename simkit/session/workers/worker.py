@@ -18,7 +18,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import IO, Any, Final, NamedTuple
 
@@ -72,7 +72,7 @@ class WorkerDied(Exception):
         return f"by signal {signal.Signals(-code).name if known else -code}"
 
 
-class Worker:
+class Worker(AbstractContextManager["Worker"]):
     """A worker, seen from the process that started it; as a context manager it is closed."""
 
     def __init__(
@@ -83,9 +83,6 @@ class Worker:
         self._inbox = _Inbox(answers, _AHEAD)
         self._code: int | None = None
         self._silent_s: float | None = None
-
-    def __enter__(self) -> Worker:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
