@@ -346,10 +346,13 @@ class Caller:
         """Close the event loop, and cancel its tasks."""
         try:
             if self._runner is not None:
+                loop = self._runner.get_loop()
                 if self._pool is not None:
                     self._pool.submit(self._runner.close).result()
                 else:
                     self._runner.close()
+                # A task that code keeps may be freed when Python ends, and has emptied modules.
+                loop.set_exception_handler(None)
         finally:
             self._runner = None
             if self._pool is not None:

@@ -132,6 +132,7 @@ def test_what_came_of_half_a_stream_is_the_beginning_of_the_text(
     assert parsed.message.content != LONG
     assert LONG.startswith(parsed.message.content)
     assert parsed.message.content
+    assert parsed.id == protocol.parse_response(whole(protocol), parsed_request).id
 
 
 def test_a_malformed_frame_stands_in_the_middle_and_keeps_its_name(protocol: Protocol) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import subprocess
 import sys
 import threading
@@ -152,6 +153,7 @@ def test_a_thread_that_waits_for_the_loop_is_not_waited_for() -> None:
 HEAD: Final = """
 import _thread
 import asyncio
+import gc
 import threading
 
 from openai import AsyncOpenAI, OpenAI
@@ -431,6 +433,24 @@ def test_an_error_of_one_run_is_not_told_in_another(
     findings_of(("lost_before:run", tmp_path))
 
     assert findings_of(("lost_after:run", tmp_path)) == []
+
+
+def test_an_error_after_the_last_run_is_told_by_python_alone(
+    cwd: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept: list[object] = []
+    monkeypatch.setattr(sys, "kept", kept, raising=False)
+    code = f"import sys\n{HEAD}\n\n{dedent(KEEPS)}".replace("kept = []", "kept = sys.kept")
+    (cwd / "lost_late.py").write_text(code)
+    findings_of(("lost_late:run", cwd))
+
+    # When Python ends, it empties modules before it frees what they keep.
+    monkeypatch.setattr("simkit.adapters.concurrency.pools._is_heard", None)
+    kept.clear()
+    gc.collect()
+
+    lines = {record.message.partition("\n")[0] for record in caplog.records}
+    assert lines == {"Task exception was never retrieved"}
 
 
 ASKS_IN_A_THREAD: Final = """

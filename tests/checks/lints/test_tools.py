@@ -297,8 +297,13 @@ def test_handoffs_and_calls_beside_them_are_not_judged_here() -> None:
     story = working()
     asks(story, ToolCall("call2", f"{HANDOFF_PREFIX}b", {}))
     story.finish_turn()
-
     assert hits_of("FLW-07", story.trace) == []
+
+    story.turn(agent="a")
+    asks(story)  # Providers give ids of earlier turns again.
+    story.finish_turn()
+
+    assert [hit.turn for hit in hits_of("FLW-07", story.trace)] == [2]
 
 
 def test_the_sessions_of_a_run_are_kept_apart() -> None:
