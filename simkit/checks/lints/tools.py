@@ -91,8 +91,8 @@ class _OpenCalls:
     def __init__(self) -> None:
         self.sessions: dict[str, dict[str, _Open]] = {}
         """Session to its open calls."""
-        self.beside_handoffs: set[str] = set()
-        """Calls in messages with a handoff."""
+        self.beside_handoffs: set[tuple[int, str]] = set()
+        """The turn and id of calls in messages with a handoff; ids come again in later turns."""
         self.answered: set[str] = set()
         """The calls that have their answers."""
 
@@ -103,7 +103,7 @@ class _OpenCalls:
         self, event: e.MessageAdded | e.ToolCalled, call: str, tool: str, message: int = 0
     ) -> None:
         """Let a call wait."""
-        if event.turn and call not in self.beside_handoffs:
+        if event.turn and (event.turn, call) not in self.beside_handoffs:
             waiting = self.sessions.setdefault(event.session, {})
             waiting.setdefault(call, _Open(event.agent, event.run, tool, message))
 
@@ -115,7 +115,7 @@ def _note_asked(event: e.MessageAdded, facts: Facts) -> None:
     if message.calls:
         calls, forced = facts.notes_of(_OpenCalls), _forced_tool(event, facts.view)
         if any(call.is_handoff for call in message.calls):
-            calls.beside_handoffs.update(call.id for call in message.calls)
+            calls.beside_handoffs.update((event.turn, call.id) for call in message.calls)
             return
         for call in message.calls:
             if call.id in calls.answered:
@@ -171,7 +171,6 @@ def open_work(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     """
     calls, view = facts.notes_of(_OpenCalls), facts.view
     waiting = calls.sessions.pop(event.session, {})
-    calls.beside_handoffs.clear()
     turn = view.turns[-1]
     asks_user = any(run.status == "interrupted" for run in turn.runs)
     if event.error is not None or asks_user or turn.interrupt is not None:

@@ -438,15 +438,15 @@ def test_an_error_of_one_run_is_not_told_in_another(
 def test_an_error_after_the_last_run_is_told_by_python_alone(
     cwd: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept: list[object] = []
-    monkeypatch.setattr(sys, "kept", kept, raising=False)
+    kept_tasks: list[object] = []
+    monkeypatch.setattr(sys, "kept", kept_tasks, raising=False)
     code = f"import sys\n{HEAD}\n\n{dedent(KEEPS)}".replace("kept = []", "kept = sys.kept")
     (cwd / "lost_late.py").write_text(code)
     findings_of(("lost_late:run", cwd))
 
     # When Python ends, it empties modules before it frees what they keep.
     monkeypatch.setattr("simkit.adapters.concurrency.pools._is_heard", None)
-    kept.clear()
+    kept_tasks.clear()
     gc.collect()
 
     lines = {record.message.partition("\n")[0] for record in caplog.records}
