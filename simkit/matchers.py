@@ -14,7 +14,9 @@ it shows the value itself where it matched, and the matcher where it did not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from functools import update_wrapper
+from inspect import signature
+from typing import Any, ParamSpec, TypeVar, cast
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ROLE_ALIASES
@@ -36,10 +38,21 @@ __all__ = [
 ]  # fmt: skip
 
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
+_OperandT = ParamSpec("_OperandT")
 
 
-def _operator(name: str, operator: str, operand: Any, *args: Any) -> Expected:
-    return Expected({operator: operand}, call_text(name, args or (operand,)))
+def _operator(name: str) -> Callable[[Callable[_OperandT, Any]], Callable[_OperandT, Expected]]:
+    """Return what makes a function that has only a signature the one of an operator."""
+
+    def of_function(function: Callable[_OperandT, Any]) -> Callable[_OperandT, Expected]:
+        def call(*args: _OperandT.args, **kwargs: _OperandT.kwargs) -> Expected:
+            given = signature(function).bind(*args, **kwargs)
+            (operand,) = given.arguments.values() or [()]
+            return Expected({name: operand}, call_text(function.__name__, given.args))
+
+        return _bare(update_wrapper(call, function))
+
+    return of_function
 
 
 def _bare(function: _FunctionT) -> _FunctionT:
@@ -78,14 +91,13 @@ def partial(fields: Mapping[str, Any]) -> Expected:
     return Expected(fields, call_text("partial", (fields,)), fields)
 
 
-@_bare
-def exact(fields: Mapping[str, Any]) -> Expected:
+@_operator("$exact")
+def exact(fields: Mapping[str, Any]) -> Any:
     """Match a mapping with these keys and no others, with matching values.
 
     >>> {"order": 7, "vip": True} == exact({"order": 7})
     False
     """
-    return _operator("exact", "$exact", fields)
 
 
 @_bare
@@ -95,47 +107,44 @@ def contains(*texts: str) -> Expected:
     >>> "Order 7 was shipped" == contains("Order", "shipped")
     True
     """
-    return _operator("contains", "$contains", texts[0] if len(texts) == 1 else texts, *texts)
+    operand = texts[0] if len(texts) == 1 else texts
+    return Expected({"$contains": operand}, call_text("contains", texts))
 
 
-@_bare
-def starts(text: str) -> Expected:
+@_operator("$starts")
+def starts(text: str) -> Any:
     """Match a text with this beginning.
 
     >>> "Order 7" == starts("Order")
     True
     """
-    return _operator("starts", "$starts", text)
 
 
-@_bare
-def ends(text: str) -> Expected:
+@_operator("$ends")
+def ends(text: str) -> Any:
     """Match a text with this end.
 
     >>> "Order 7" == ends("8")
     False
     """
-    return _operator("ends", "$ends", text)
 
 
-@_bare
-def regex(pattern: str) -> Expected:
+@_operator("$regex")
+def regex(pattern: str) -> Any:
     """Match the text that `contains` searches, if the pattern is found in it.
 
     >>> "Order 7" == regex("Order [0-9]")
     True
     """
-    return _operator("regex", "$regex", pattern)
 
 
-@_bare
-def length(size: Any) -> Expected:
+@_operator("$len")
+def length(size: Any) -> Any:
     """Match a text, list or mapping of this length, a number or a matcher of it.
 
     >>> ["a", "b"] == length(gte(2))
     True
     """
-    return _operator("length", "$len", size)
 
 
 @_bare
@@ -158,184 +167,166 @@ def absent() -> Expected:
     return Expected({"$absent": True}, "absent()")
 
 
-@_bare
-def either(*options: Any) -> Expected:
+@_operator("$either")
+def either(*options: Any) -> Any:
     """Match if at least one of these matches.
 
     >>> "billing" == either("billing", starts("refund"))
     True
     """
-    return _operator("either", "$either", options, *options)
 
 
-@_bare
-def all_of(*conditions: Any) -> Expected:
+@_operator("$all")
+def all_of(*conditions: Any) -> Any:
     """Match if all of these match.
 
     >>> 7 == all_of(gt(5), lt(10))
     True
     """
-    return _operator("all_of", "$all", conditions, *conditions)
 
 
-@_bare
-def not_(matcher: Any) -> Expected:
+@_operator("$not")
+def not_(matcher: Any) -> Any:
     """Match if this does not match; a missing key matches, too.
 
     >>> {"to": "billing"} == partial({"query": not_("refund")})
     True
     """
-    return _operator("not_", "$not", matcher)
 
 
-@_bare
-def one_of(*values: Any) -> Expected:
+@_operator("$in")
+def one_of(*values: Any) -> Any:
     """Match one of these values.
 
     >>> "billing" == one_of("billing", "refunds")
     True
     """
-    return _operator("one_of", "$in", values, *values)
 
 
-@_bare
-def equal(value: Any) -> Expected:
+@_operator("$eq")
+def equal(value: Any) -> Any:
     """Match a value that is equal as a whole: mappings are not partial inside it.
 
     >>> {"payload": {"order": 7, "vip": True}} == partial({"payload": equal({"order": 7})})
     False
     """
-    return _operator("equal", "$eq", value)
 
 
-@_bare
-def other_than(value: Any) -> Expected:
+@_operator("$ne")
+def other_than(value: Any) -> Any:
     """Match an existing value that is not equal.
 
     >>> {"to": "billing"} == partial({"query": other_than("refund")})
     False
     """
-    return _operator("other_than", "$ne", value)
 
 
-@_bare
-def type_(name: str) -> Expected:
+@_operator("$type")
+def type_(name: str) -> Any:
     """Match a value of this type, one of JSON Schema's.
 
     >>> 7 == type_("integer")
     True
     """
-    return _operator("type_", "$type", name)
 
 
-@_bare
-def json_text(matcher: Any) -> Expected:
+@_operator("$json")
+def json_text(matcher: Any) -> Any:
     """Match a text of JSON, the value of which matches.
 
     >>> '{"order":  7}' == json_text({"order": 7})
     True
     """
-    return _operator("json_text", "$json", matcher)
 
 
-@_bare
-def valid(schema: Mapping[str, Any]) -> Expected:
+@_operator("$schema")
+def valid(schema: Mapping[str, Any]) -> Any:
     """Match a value that is valid under this JSON Schema.
 
     >>> {"order": "7"} == valid({"properties": {"order": {"type": "integer"}}})
     False
     """
-    return _operator("valid", "$schema", schema)
 
 
-@_bare
-def gt(number: float) -> Expected:
+@_operator("$gt")
+def gt(number: float) -> Any:
     """Match a number above this one.
 
     >>> 7 == gt(7)
     False
     """
-    return _operator("gt", "$gt", number)
 
 
-@_bare
-def gte(number: float) -> Expected:
+@_operator("$gte")
+def gte(number: float) -> Any:
     """Match this number, or one above.
 
     >>> 7 == gte(7)
     True
     """
-    return _operator("gte", "$gte", number)
 
 
-@_bare
-def lt(number: float) -> Expected:
+@_operator("$lt")
+def lt(number: float) -> Any:
     """Match a number below this one.
 
     >>> 6.5 == lt(7)
     True
     """
-    return _operator("lt", "$lt", number)
 
 
-@_bare
-def lte(number: float) -> Expected:
+@_operator("$lte")
+def lte(number: float) -> Any:
     """Match this number, or one below.
 
     >>> 7 == lte(7)
     True
     """
-    return _operator("lte", "$lte", number)
 
 
-@_bare
-def approx(number: float) -> Expected:
+@_operator("$approx")
+def approx(number: float) -> Any:
     """Match about this number, to a millionth of it.
 
     >>> 0.1 + 0.2 == approx(0.3)
     True
     """
-    return _operator("approx", "$approx", number)
 
 
-@_bare
-def has(*elements: Any) -> Expected:
+@_operator("$has")
+def has(*elements: Any) -> Any:
     """Match a list that contains each of these, in any order.
 
     >>> ["triage", "billing", "closing"] == has("closing", "triage")
     True
     """
-    return _operator("has", "$has", elements, *elements)
 
 
-@_bare
-def in_order(*elements: Any) -> Expected:
+@_operator("$in_order")
+def in_order(*elements: Any) -> Any:
     """Match a list that contains these in this order, with gaps.
 
     >>> ["triage", "billing", "closing"] == in_order("triage", "closing")
     True
     """
-    return _operator("in_order", "$in_order", elements, *elements)
 
 
-@_bare
-def unordered(*elements: Any) -> Expected:
+@_operator("$unordered")
+def unordered(*elements: Any) -> Any:
     """Match a list of these and nothing else, in any order.
 
     >>> ["triage", "billing"] == unordered("billing", "triage")
     True
     """
-    return _operator("unordered", "$unordered", elements, *elements)
 
 
-@_bare
-def each(element: Any) -> Expected:
+@_operator("$each")
+def each(element: Any) -> Any:
     """Match a list whose every element matches.
 
     >>> [1, 2, "3"] == each(type_("integer"))
     False
     """
-    return _operator("each", "$each", element)
 
 
 @_bare
@@ -348,16 +339,14 @@ def unique(*keys: str, of: Any = None) -> Expected:
     False
     """
     by = {"by": list(keys)} if keys else {}
-    if of is not None:
-        return _operator("unique", "$unique", {"of": of, **by}, *keys)
-    return _operator("unique", "$unique", list(keys) or True, *keys)
+    operand = {"of": of, **by} if of is not None else list(keys) or True
+    return Expected({"$unique": operand}, call_text("unique", keys or (operand,)))
 
 
-@_bare
-def keys(*names: str) -> Expected:
+@_operator("$keys")
+def keys(*names: str) -> Any:
     """Match a mapping with exactly these keys.
 
     >>> {"to": "billing", "query": None} == keys("query", "to")
     True
     """
-    return _operator("keys", "$keys", names, *names)

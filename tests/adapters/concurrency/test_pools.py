@@ -153,7 +153,6 @@ def test_a_thread_that_waits_for_the_loop_is_not_waited_for() -> None:
 HEAD: Final = """
 import _thread
 import asyncio
-import gc
 import threading
 
 from openai import AsyncOpenAI, OpenAI
