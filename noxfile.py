@@ -106,12 +106,20 @@ FRAMEWORKS = {
         "agent-framework-orchestrations",
     ),
     "autogen": ("autogen-agentchat", "autogen-ext[openai]"),
-    "crewai": ("crewai",),
-    "llama-index": ("llama-index-core", "llama-index-llms-openai"),
+    "crewai": ("crewai", "crewai-tools[mcp]", "uvicorn"),
+    "llama-index": (
+        "llama-index-core",
+        "llama-index-llms-openai",
+        "llama-index-tools-mcp",
+        "uvicorn",
+    ),
     # It imports protobuf without asking for it.
     "semantic-kernel": ("semantic-kernel", "protobuf"),
-    "strands": ("strands-agents[openai]",),
+    "strands": ("strands-agents[openai]", "mcp", "uvicorn"),
 }
+
+MATRIX = "tests/adapters/test_mcp_transports.py"
+"""MCP over three transports, with the clients of those frameworks that are installed."""
 
 # Pages on libraries that simkit's other tests do not need; smolagents is among the extra `dev`.
 PAGES = ("claude-agent-sdk", "litellm")
@@ -300,11 +308,10 @@ def mcp_clients(session: nox.Session, sdk: str) -> None:
     if sdk == "mcp<2":  # LangChain's adapters and PydanticAI's client ask for it.
         session.install("langchain", "langchain-mcp-adapters", "langchain-openai", sdk)
         session.install("pydantic-ai-slim[mcp,openai]", sdk)
-    files = ("test_servers.py", "test_mcp_servers.py", "test_server_questions.py")
-    tests = [f"tests/adapters/{file}" for file in files]
+    tests = ["tests/adapters/test_mcp_servers.py", "tests/adapters/test_server_questions.py"]
     # openai-agents calls it by its name of before.
     warning = "ignore:Use `streamable_http_client`:DeprecationWarning"
-    session.run(*ALL_TESTS, "-W", warning, *tests, *session.posargs)
+    session.run(*ALL_TESTS, "-W", warning, MATRIX, *tests, *session.posargs)
 
 
 @nox.session(python="3.11")
@@ -342,9 +349,9 @@ def exports(session: nox.Session) -> None:
 @nox.session(python="3.11")
 def google_adk(session: nox.Session) -> None:
     """The Agent Development Kit, which holds google-genai and OpenTelemetry below today's."""
-    session.install("-e", ".[google-adk]", "hypothesis", "pytest-xdist")
+    session.install("-e", ".[google-adk]", "hypothesis", "pytest-xdist", "mcp", "uvicorn")
     session.run("simkit", "replay", "-q", "--needs-met", *ADK_SCENARIOS)
-    session.run(*ALL_TESTS, *ADK, *session.posargs)
+    session.run(*ALL_TESTS, *ADK, MATRIX, *session.posargs)
     # The page's example, which has nothing to run on elsewhere.
     session.run(*ALL_TESTS, "tests/test_docs.py", "-k", "google-adk")
 
@@ -391,7 +398,7 @@ def frameworks(session: nox.Session, framework: str) -> None:
     team = f"tests/frameworks/{framework.replace('-', '_')}_team.scenario.yaml"
     session.run("simkit", "replay", "-q", "--needs-met", team)
     # Semantic Kernel warns of itself where it is imported.
-    run = (*ALL_TESTS, "-W", "default", "tests/frameworks")
+    run = (*ALL_TESTS, "-W", "default", "tests/frameworks", MATRIX)
     session.run(*run, *session.posargs)
     if framework == "llama-index":
         session.run(*ALL_TESTS, "tests/test_docs.py", "-k", "frameworks")

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,29 +50,6 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}))
         sys.stdout.flush()
 """
-OFFICIAL_SERVER = """
-try:
-    from mcp.server.fastmcp import FastMCP as Server
-except ImportError:
-    from mcp.server import MCPServer as Server
-
-server = Server("files")
-
-@server.tool()
-def read_file(path: str) -> str:
-    "Read a file."
-    return "Buy milk."
-
-@server.resource("file:///a.txt")
-def a() -> str:
-    return "hello"
-
-@server.prompt()
-def greet() -> str:
-    return "Say hello."
-
-server.run()
-"""
 READS = """\
 turns:
   - user: What do my notes say?
@@ -114,31 +90,14 @@ def digest_of(case: Prepared, how: Recording | None = None) -> str:
     return outcome.trace.digest()
 
 
-@pytest.mark.parametrize(
-    ("server", "code", "entry", "library"),
-    [
-        pytest.param(server, *row.values, id=f"{name}, {row.id}", marks=marks)
-        for name, server, marks in (
-            ("by hand", BY_HAND_SERVER, ()),
-            ("official", OFFICIAL_SERVER, (pytest.mark.slow(10),)),
-        )
-        for row in CLIENTS
-        if "http" not in str(row.id) and (name == "official" or row.id == "by hand")
-    ],
-)
-def test_a_recorded_server_is_replayed_without_its_command(
-    tmp_path: Path, server: str, code: str, entry: str, library: str
-) -> None:
-    for name in [library, *(["mcp"] if server == OFFICIAL_SERVER else [])]:
-        if name and find_spec(name) is None:
-            pytest.skip(f"{name} is not installed: `nox -s mcp_clients` has it")
-
-    real = digest_of(scenario(tmp_path, REAL + READS, code, server, entry))
-    recorded = scenario(tmp_path, RECORDED + READS, code, server, entry)
+@pytest.mark.parametrize("code", CLIENTS.values(), ids=CLIENTS)
+def test_a_recorded_server_is_replayed_without_its_command(tmp_path: Path, code: str) -> None:
+    real = digest_of(scenario(tmp_path, REAL + READS, code))
+    recorded = scenario(tmp_path, RECORDED + READS, code)
     assert digest_of(recorded, Recording("all", NOW)) == real
     (tmp_path / "server.py").unlink()
 
-    replayed = [digest_of(scenario(tmp_path, RECORDED + READS, code, "", entry)) for _ in "12"]
+    replayed = [digest_of(scenario(tmp_path, RECORDED + READS, code, "")) for _ in "12"]
     assert replayed == [real, real]
 
 

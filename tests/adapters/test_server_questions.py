@@ -112,6 +112,19 @@ except ImportError:
 
 server = Server("files")
 
+@server.tool()
+def read_file(path: str) -> str:
+    "Read a file."
+    return "Buy milk."
+
+@server.resource("file:///a.txt")
+def a() -> str:
+    return "hello"
+
+@server.prompt()
+def greet() -> str:
+    return "Say hello."
+
 class Sure(BaseModel):
     sure: bool
 

@@ -1,12 +1,8 @@
-"""Servers of a scenario: MCP over stdio and HTTP with the official clients, and HTTP routes.
-
-`nox -s mcp_clients` runs this file with both generations of the official SDK, and frameworks.
-"""
+"""Servers of a scenario: MCP over stdio, and HTTP routes; clients by hand need no library."""
 
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -91,28 +87,6 @@ IN_A_THREAD = (
     .replace("with server.process.stdout, ", "with ")
     .replace("import subprocess", "import queue, subprocess, threading")
 )
-OFFICIAL = f"""{ASK}
-import asyncio
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
-
-def in_json(thing):
-    return thing.model_dump(by_alias=True)
-
-async def run(message):
-    command = StdioServerParameters(command="npx", args=["-y", "@acme/server-files"])
-    async with stdio_client(command) as (reads, writes), ClientSession(reads, writes) as session:
-        await session.initialize()
-        listed = [in_json(each) for each in (await session.list_tools()).tools]
-        loop = asyncio.get_running_loop()
-        def call(name, args):
-            called = asyncio.run_coroutine_threadsafe(session.call_tool(name, args), loop)
-            return called.result().content[0].text
-        found = (await session.list_resources()).resources
-        text = (await session.read_resource(found[0].uri)).contents[0].text
-        prompt = (await session.get_prompt("greet")).messages[0].content.text
-        return await asyncio.to_thread(ask, f"{{message}} {{text}} {{prompt}}", listed, call)
-"""
 AGENTS = """
 from agents import Agent, Runner
 from agents.mcp import MCPServerStdio, MCPServerStreamableHttp
@@ -131,30 +105,6 @@ async def answered(server, message):
     async with server:
         reader = Agent("reader", instructions="Read.", mcp_servers=[server], model="m")
         return (await Runner.run(reader, message)).final_output
-"""
-PYDANTIC = """
-from pydantic_ai import Agent
-from pydantic_ai.mcp import MCPToolset
-from fastmcp.client.transports import StdioTransport
-
-files = MCPToolset(StdioTransport("npx", ["-y", "@acme/server-files"]))
-reader = Agent("openai:m", name="reader", instructions="Read.", toolsets=[files])
-
-async def run(message):
-    async with reader:
-        return (await reader.run(message)).output
-"""
-LANGCHAIN = """
-from langchain.agents import create_agent
-from langchain_mcp_adapters.client import MultiServerMCPClient
-from langchain_openai import ChatOpenAI
-
-async def run(message):
-    client = MultiServerMCPClient({
-        "files": {"command": "npx", "args": ["@acme/server-files"], "transport": "stdio"}})
-    tools = await client.get_tools()
-    reader = create_agent(ChatOpenAI(model="m"), tools, name="reader", system_prompt="Read.")
-    return (await reader.ainvoke({"messages": [("user", message)]}))["messages"][-1].content
 """
 HTTP = f"""{ASK}
 import httpx, urllib.request
@@ -188,20 +138,7 @@ turns:
       tool_calls: [{agent: reader, tool: read_file, server: files, args: {path: notes.txt}}]
       context: {"reader[1]": {includes: [{tool: Buy milk.}]}}
 """
-CLIENTS = [
-    pytest.param(BY_HAND, "run", "", id="by hand"),
-    pytest.param(IN_A_THREAD, "run", "", id="by hand, a thread reads"),
-    *(
-        pytest.param(code, entry, library, id=f"{library}, {entry}", marks=pytest.mark.slow)
-        for code, entry, library in (
-            (OFFICIAL, "run", "mcp"),
-            (AGENTS, "over_stdio", "agents"),
-            (AGENTS, "over_http", "agents"),
-            (PYDANTIC, "run", "fastmcp"),
-            (LANGCHAIN, "run", "langchain_mcp_adapters"),
-        )
-    ),
-]
+CLIENTS = {"by hand": BY_HAND, "by hand, a thread reads": IN_A_THREAD}
 
 
 def scenario(tmp_path: Path, code: str, rest: str, entry: str = "run") -> Any:
@@ -220,13 +157,11 @@ def problems_of(outcome: Outcome) -> list[str]:
     return [str(finding) for finding in outcome.judgement.findings]
 
 
-@pytest.mark.parametrize(("code", "entry", "library"), CLIENTS)
+@pytest.mark.parametrize("code", CLIENTS.values(), ids=CLIENTS)
 def test_every_client_is_answered_by_the_scenario_the_same_every_time(
-    tmp_path: Path, code: str, entry: str, library: str
+    tmp_path: Path, code: str
 ) -> None:
-    if library and find_spec(library) is None:
-        pytest.skip(f"{library} is not installed: `nox -s mcp_clients` has it")
-    case = scenario(tmp_path, code, FILES + READS, entry)
+    case = scenario(tmp_path, code, FILES + READS)
 
     first, second = simulate(case), simulate(case)
 
@@ -234,7 +169,7 @@ def test_every_client_is_answered_by_the_scenario_the_same_every_time(
     assert [tool.server for tool in run_data(first.view, None).tools] == ["files"]
     assert first.trace.digest() == second.trace.digest()
     others = READS.replace("server: files", "server: {$not: files}")
-    wrong = scenario(tmp_path, code, FILES + others, entry)
+    wrong = scenario(tmp_path, code, FILES + others)
     assert ["tool_calls does not match" in text for text in problems_of(simulate(wrong))] == [True]
 
 
