@@ -36,6 +36,9 @@ from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.writing import flow
 
 USER: Final = "${user}"
+SESSION: Final = "${session}"
+_SESSION: Final = re.compile(r"(session|thread|conversation|chat)(_?id)?", re.IGNORECASE)
+"""Names of the field that tells sessions apart."""
 _MESSAGES: Final = "messages"
 _USUAL: Final = (
     "message", "question", "query", "user_input", "input", "user_message", "user_query", "text",
@@ -115,12 +118,13 @@ def schema_of_type(kind: Any) -> Any:
 def input_template(schemas: Fields) -> dict[str, Any]:
     """Return an input with the fields: the user's message in the likeliest, values in the others.
 
-    >>> input_template({"limit": {"type": "integer"}, "question": {"type": "string"}})
-    {'limit': 1, 'question': '${user}'}
+    >>> input_template({"limit": {"type": "integer"}, "question": {}, "session_id": {}})
+    {'limit': 1, 'question': '${user}', 'session_id': '${session}'}
     """
     texts = [name for name, schema in schemas.items() if not schema or type_of(schema) == "string"]
     usual = [name for name in _USUAL if name in texts]
     values = {name: example_of(schema, name) for name, schema in schemas.items()}
+    values |= {name: SESSION for name in texts if _SESSION.fullmatch(name) and values[name] == name}
     if _MESSAGES in values:
         values[_MESSAGES] = [{"role": "user", "content": USER}]
     elif chosen := (usual or texts or [*values])[:1]:

@@ -315,8 +315,8 @@ def first_claims(
     if not turn.finished or (turn.error is not None and turn.error.type in UNFINISHED):
         return {}
     claims = dict(_claims(scope, stable if with_contexts else None))
-    if scope.pipeline.is_code and "tool_calls" in claims:  # Functions ran for real.
-        claims["tool_calls"] = stable.lasting(claims["tool_calls"])
+    for name in claims.keys() & {"tool_calls", "state"} if scope.pipeline.is_code else ():
+        claims[name] = stable.lasting(claims[name])  # Functions ran for real.
     return {
         name: stable.without_secrets(claims[name])
         for name in claims
@@ -347,6 +347,8 @@ def _contexts(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, 
     """Yield the claims on each context; without sections, on its messages."""
     for agent, calls in scope.calls.items():
         before: CallView | None = None
+        # Without a number, `tools` are those of all calls.
+        is_alike = all(call.context.tools == calls[0].context.tools for call in calls)
         if stable is not None:
             stable = stable.with_other_agents(_instructions_of_others(scope, agent))
         for index, call in enumerate(calls):
@@ -358,7 +360,7 @@ def _contexts(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, 
             else:
                 claims = {}
             if claims:
-                yield (f"{agent}[{index}]" if index else agent), claims
+                yield (f"{agent}[{index}]" if index or not is_alike else agent), claims
             before = call
 
 

@@ -213,7 +213,7 @@ def additions(
     names: Collection[str] = (),
 ) -> Proposal:
     """Return a first set of claims for each turn that has no ``expect``; with ``names``, of no
-    other kinds."""
+    other kinds, and of those only what is not empty."""
     document, original = prepared.document, _original_document(prepared)
     turns = document.data["turns"]
     stable = StableClaims(redactor, words_of(turns), texts_of(turns))
@@ -231,7 +231,8 @@ def additions(
             if "expect" in turn.model_fields_set
             else first_claims(view, index, stable, with_contexts=with_contexts)
         )
-        claims = {name: claim for name, claim in claims.items() if not names or name in names}
+        if names:
+            claims = {name: claims[name] for name in names if claims.get(name)}
         if claims and _plain_at(original.data, at):
             edit = _escaped(Give(at, "expect", claims))
             edits.append(Proposed(edit, document.position(path), path_text((*path, "expect"))))

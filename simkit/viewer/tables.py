@@ -20,6 +20,7 @@ from simkit.language.yaml import Document
 from simkit.language.yaml.syntax import SourcePath
 from simkit.report.results import Result
 from simkit.trace import events as e
+from simkit.trace.diff.values import plain
 from simkit.trace.reducers import Appended, Keyed
 from simkit.trace.store import canonical
 from simkit.trace.views import CallView, ContextView, MadePart, ShownPart, TurnView, View, prefix_of
@@ -113,23 +114,16 @@ def value_text(value: Any) -> str:
 
     Messages are shown by their number, author and text.
     """
-    plain: JsonValue = canonical(_readable(value))
-    if isinstance(plain, str):
-        return plain
-    return msgspec.json.format(_encode(plain), indent=2).decode()
+    readable: JsonValue = canonical(plain(value, _message_text))
+    if isinstance(readable, str):
+        return readable
+    return msgspec.json.format(_encode(readable), indent=2).decode()
 
 
-def _readable(value: Any) -> Any:
-    """Return a value with its messages as texts."""
-    if isinstance(value, Message):
-        calls = "".join(f" → {call.name}(…)" for call in value.calls)
-        author = value.agent or value.tool or value.role
-        return f"{value.id} {author}: {value.content}{calls}".lstrip()
-    if isinstance(value, Mapping):
-        return {key: _readable(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [_readable(item) for item in value]
-    return value
+def _message_text(message: Message) -> str:
+    calls = "".join(f" → {call.name}(…)" for call in message.calls)
+    author = message.agent or message.tool or message.role
+    return f"{message.id} {author}: {message.content}{calls}".lstrip()
 
 
 ITEMS_MAX: Final = 20

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -81,10 +79,17 @@ turns:
           messages:
             - system: You are the refund agent. The order is order_id.
             - user: Hello
-# `triage_agent` is offered tools. A reply that calls one; with `tool_results` it does not run:
-#     replies: {triage_agent: [{calls: [{find_order: {customer: customer}}]}, What it says then.]}
-#     tool_results: {find_order: what it returns}
-#   with, on top: app: {tools: {find_order: helpdesk.desk:find_order}}
+      handoffs:
+        - {from: triage_agent, to: refunds, type: handoff, payload: {order_id: order_id}}
+  - user: Bye
+    replies: {triage_agent: Reply 2.}
+    expect:
+      context:
+        triage_agent:
+          messages:
+            - system: You are the triage agent.
+            - user: Bye
+          tools: {$unordered: [find_order, to_refunds]}
 """
 PIPELINE = """\
 pipeline: helpdesk
@@ -96,11 +101,8 @@ agents:
 REPORT = """\
 running helpdesk.desk:answer: no model is asked
 tests/scenarios/helpdesk.pipeline.yaml: written: how the app is run, and which calls are whose
-tests/scenarios/helpdesk.scenario.yaml: written: 1 turn, refunds, triage_agent
+tests/scenarios/helpdesk.scenario.yaml: written: 2 turns, refunds, triage_agent
 .github/workflows/simkit.yml: written
-simkit.schema.json: written
-.vscode/settings.json: written
-.gitignore: written
 Next:
   simkit replay tests/scenarios
   python -m pytest tests/scenarios
@@ -142,7 +144,7 @@ def read(file: str) -> str:
 @pytest.mark.slow
 @pytest.mark.usefixtures("desk")
 def test_the_first_test_of_an_app_is_written_and_passes() -> None:
-    done = init("--app", "helpdesk.desk:answer")
+    done = init("--app", "helpdesk.desk:answer", "--say", "Hello", "--say", "Bye")
 
     assert done == Done(0, REPORT, "")
     assert read("tests/scenarios/helpdesk.scenario.yaml") == SCENARIO
@@ -168,6 +170,55 @@ def test_the_first_test_of_an_app_is_written_and_passes() -> None:
     failed = run_python("-P", "-m", "simkit", "replay", "-q", "tests")
     assert failed.returncode == 1
     assert "You are the refund agent. About order_id." in failed.stdout
+
+
+LOOKUP = f"""{ASK}
+kept = {{}}
+
+def find_order(customer):
+    raise ConnectionError("the shop cannot be reached from here")
+
+def answer(text, session="all"):
+    history = kept.setdefault(session, [])
+    history.append({{"role": "user", "content": text}})
+    system = 'You look orders up. Answer in JSON: {{"order": "..."}}'
+    said = ask(system, history, find_order="customer")
+    for call in said.get("tool_calls") or ():
+        found = find_order(**json.loads(call["function"]["arguments"]))
+        history += [said, {{"role": "tool", "tool_call_id": call["id"], "content": found}}]
+        said = ask(system, history)
+    task = json.loads(said["content"])
+    reply = ask(f"You refund the order {{task['order']}}.", history)["content"]
+    history.append({{"role": "assistant", "content": reply}})
+    return reply
+"""
+PLANTED = {
+    "a lost payload": ("task['order']", "task.get('order_id')"),
+    "a leaked message": ('history)["content"]', '[*history, *history[:1]])["content"]'),
+    "an orphaned call": ("history += [said, ", "history += [said] or ["),
+    "an overwritten state": (
+        'history.append({"role": "assistant"',
+        'history[:] = [] or history.append({"role": "assistant"',
+    ),
+    "a session's history for another one": ("kept.setdefault(session", "kept.setdefault('all'"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("desk")
+def test_the_first_test_fails_for_usual_faults() -> None:
+    write("shop.py", LOOKUP)
+    done = init("--app", "shop:answer", "--say", "I am Ada")
+    assert "4 turns, " in done.out, done
+
+    passed = []
+    for name, (right, wrong) in PLANTED.items():
+        assert LOOKUP.count(right) == 1, name
+        write("shop.py", LOOKUP.replace(right, wrong))
+        if run_python("-P", "-m", "simkit", "replay", "tests").returncode != 1:
+            passed.append(name)
+
+    assert not passed
 
 
 @pytest.mark.slow
@@ -482,14 +533,13 @@ def test_how_a_project_is_installed_is_seen(
     assert list(look_at(cwd).install) == lines
 
 
-def test_dependencies_of_what_is_not_built_are_installed_by_a_command_that_works(cwd: Path) -> None:
+def test_dependencies_of_what_is_not_built_are_installed_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     write("pyproject.toml", '[project]\ndependencies = ["openai>=2", "httpx"]\n')
 
-    make, install = look_at(cwd).install
-
-    subprocess.run(make.replace("python", sys.executable, 1), shell=True)
-    assert read("requirements.tmp") == "openai>=2\nhttpx"
-    assert install == "python -m pip install -r requirements.tmp"
+    assert look_at(tmp_path).install == ("python -m pip install 'openai>=2' httpx",)
 
 
 def test_an_app_in_a_folder_of_a_repository_has_its_workflow_at_the_top(

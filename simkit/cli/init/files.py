@@ -17,14 +17,13 @@ from simkit.core.answers import note_written
 from simkit.core.errors import SimkitError
 from simkit.core.requirements import DISTRIBUTION
 from simkit.core.text import late_pattern, shell_word
-from simkit.report.last_run import FOLDER
-from simkit.spec.json_schemas import schema_text
 from simkit.spec.scenario.writing import scalar
-from simkit.update.files import FileChange, read_bytes, write
 
 
 def write_new(file: Path, content: str | bytes) -> bool:
-    """Write a new file, and return whether it is new; raise SimkitError if it cannot."""
+    """Write a new file with its folders, and return whether it is new; raise SimkitError if it
+    cannot."""
+    make_folder(file.parent)
     if os.path.lexists(file):
         return False
     draft = file.with_name(f".{file.name}.{os.getpid()}")
@@ -110,17 +109,6 @@ _IN_FOLDER: Final = """\
       run:
         working-directory: {folder}
 """
-SCHEMA_FILE: Final = "simkit.schema.json"
-SETTINGS_FILE: Final = ".vscode/settings.json"
-ASSOCIATION: Final = f"""\
-  "yaml.schemas": {{
-    "./{SCHEMA_FILE}": ["*.scenario.yaml", "*.pipeline.yaml"]
-  }}
-"""
-"""Editor settings by which the YAML language server knows the files."""
-IGNORED: Final = f"{FOLDER}/"
-"""The line for git: files that a run leaves behind."""
-_EXISTS: Final = "there already, left as it is"
 
 
 SAMPLE: Final[Mapping[str, str]] = {
@@ -147,8 +135,7 @@ def files_around(project: Project) -> dict[str, str | bytes]:
         workflow = workflow_text(project, tests.commands(in_ci=True))
         files[f"{prefix}.github/workflows/simkit.yml"] = workflow
         files |= {f"{_VENDORED}/{wheel.name}": wheel.read_bytes()} if wheel is not None else {}
-    settings = f"{{\n{ASSOCIATION}}}\n"
-    return {**files, SCHEMA_FILE: schema_text(None) + "\n", SETTINGS_FILE: settings}
+    return files
 
 
 def written_files(root: Path, files: Mapping[str, str | bytes]) -> Iterator[str]:
@@ -160,19 +147,8 @@ def written_files(root: Path, files: Mapping[str, str | bytes]) -> Iterator[str]
     make_folder(root)
     for name, content in files.items():
         file = root / name
-        if _write_new(file, content):
-            yield f"{file}: written"
-        elif name == SETTINGS_FILE and SCHEMA_FILE.encode() not in read_bytes(str(file)):
-            yield f"{file}: {_EXISTS}; for completion in the editor, add to it:"
-            yield ASSOCIATION.rstrip("\n")
-        else:
-            yield f"{file}: {_EXISTS}"
-
-
-def skill_lines(root: Path) -> Iterator[str]:
-    """Write the skill where coding agents look for skills; yield what was done."""
-    name = ".claude/skills/simkit/SKILL.md"
-    yield from written_files(root, {name: SKILL.read_text(encoding="utf-8")})
+        is_new = write_new(file, content)
+        yield f"{file}: {'written' if is_new else 'there already, left as it is'}"
 
 
 _APP: Final = late_pattern(r"[\w.]+:[\w.]+")
@@ -191,23 +167,3 @@ def make_folder(folder: Path) -> None:
         ) from None
     except OSError as problem:
         raise SimkitError(f"{folder}: the folder cannot be made: {problem.strerror}") from None
-
-
-def _write_new(file: Path, content: str | bytes) -> bool:
-    """Write a new file with its folders; return whether it is new."""
-    make_folder(file.parent)
-    return write_new(file, content)
-
-
-def ignoring(file: Path) -> str:
-    """Make git ignore files that a run leaves behind, unless it does; return the action."""
-    if _write_new(file, f"{IGNORED}\n"):
-        return f"{file}: written"
-    before = read_bytes(str(file))
-    # With and without slashes, and below any folder, the line means the same here.
-    if any(line.strip().strip(b"*/") == FOLDER.encode() for line in before.splitlines()):
-        return f"{file}: {_EXISTS}"
-    end = b"\r\n" if b"\r\n" in before else b"\n"
-    parting = b"" if not before or before.endswith(b"\n") else end
-    write(FileChange(str(file), before, before + parting + IGNORED.encode() + end))
-    return f"{file}: `{IGNORED}` added"

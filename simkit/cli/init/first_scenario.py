@@ -6,6 +6,7 @@ Each run is in a copy of one process that has imported the app and run nothing.
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,11 +23,10 @@ from simkit.core.errors import SimkitError
 from simkit.core.redact import Redactor
 from simkit.language.paths import literal
 from simkit.language.yaml import load_text
-from simkit.providers.values import Offer
 from simkit.report.text import findings_text
 from simkit.session.execution.applications import OwnProcesses
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ScaffoldedReplies, first_run
-from simkit.session.execution.first_scenario import agents_of, scenario_of
+from simkit.session.execution.first_scenario import scenario_of, uncalled_tools, with_calls
 from simkit.session.execution.running import placed
 from simkit.session.simulate import simulate
 from simkit.session.workers import WorkerDied
@@ -43,6 +43,14 @@ from simkit.update.proposals import additions, changed_text
 _MANY = 1_000
 """The limit of runs and calls of a first run, of which nothing is known yet."""
 
+_NEXT: Final = {"user": "And what happens next?"}
+_FURTHER: Final = (
+    (_NEXT, {"user": "Is that all?"}, {"user": "Good morning", "session": "other"}),
+    (_NEXT,),
+)
+"""The turns that follow a single message, the likeliest to find faults first."""
+_CLAIMS: Final = ("context", "handoffs", "state")
+
 REPLIES_ADVISED: Final = """\
   A made-up reply came last: {}
   If the app cannot read it, say what its models answer, in order, JSON where they are asked for it:
@@ -54,9 +62,7 @@ OPTIONS_ADVISED: Final = """\
     context, deps, session, state    --option run_options=MODULE:FUNCTION, or plain values:
                                      --option 'run_options={state: {user: Ada}}'
     config of a graph                --option config.configurable.user_id=ada
-    more of a graph's input          --option 'input={question: "${user}", language: en}'
-    something prepared before        --option setup=MODULE:FUNCTION
-    the path of a web application    --option post=/chat"""
+    something prepared before        --option setup=MODULE:FUNCTION"""
 
 
 class AppRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +82,12 @@ class AppRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the providers answer."""
     options: Mapping[str, Any] = {}
     """Further options of the app, as under `app:`."""
+    further: Sequence[Mapping[str, str]] = ()
+    """The turns after the messages."""
+
+    def turns(self) -> list[Mapping[str, str]]:
+        """Return the turns, without replies."""
+        return [*({"user": text} for text in self.messages), *self.further]
 
 
 class FirstScenario(msgspec.Struct, frozen=True):
@@ -87,10 +99,6 @@ class FirstScenario(msgspec.Struct, frozen=True):
     """The scenario without claims."""
     text: str
     """The scenario with them."""
-    offers: tuple[tuple[str, Offer], ...]
-    """The tools that models were offered, each with the agent."""
-    functions: Mapping[str, str]
-    """Tool to its function, where a stand-in can replace it."""
 
 
 def first_scenario(
@@ -105,27 +113,22 @@ def first_scenario(
     prepared = _first_prepared(request, file)
     assert isinstance(prepared.pipeline, App)
     with _running(prepared.pipeline, str(file), request.is_recorded) as runs:
-        first_run = runs.first(prepared, source)
+        first_run, request = _observed(runs, request, file, source)
         if not first_run.calls:
             raise SimkitError(
                 f"`{request.name}` called no model that simkit knows: there is nothing to write\n"
                 "  `simkit doctor` says which client libraries are seen."
             )
-        make = partial(
-            scenario_of,
-            first_run,
-            file.name.removesuffix(SCENARIO_SUFFIX).replace("_", " "),
-            request.name,
-            user_texts=request.messages,
-        )
-        app = app_options(request, file, functions=first_run.functions.values())
-        tree = _redacted(make(app), redactor)
-        text, ran = _holding(runs, tree, redactor)
-        if ran.findings and any(used.tool in first_run.functions for used in first_run.used):
-            # A tool's change inside the app is no result that could replace the call.
-            without = _redacted(make(app, with_tools=False), redactor)
-            text, other_ran = _holding(runs, without, redactor)
-            tree, ran = (tree, ran) if other_ran.findings else (without, other_ran)
+        trees = [_redacted(tree, redactor) for tree in _trees(first_run, request, file)]
+        for tree in trees:
+            try:
+                text, ran = _holding(runs, tree, redactor)
+            except SimkitError:
+                if tree is trees[-1]:
+                    raise
+                continue
+            if not ran.findings:
+                break
         if ran.findings:
             report = findings_text(ran.findings, paint_for(False))
             raise SimkitError(
@@ -138,8 +141,7 @@ def first_scenario(
             text, _ = _holding(runs, tree, redactor)
     if redactor.text(text) != text:
         raise SimkitError(f"{file}: not written: it would hold a secret that the app sends itself")
-    offers = tuple(_offers_of(first_run))
-    return FirstScenario(prepared.pipeline, tree, text, offers, first_run.functions)
+    return FirstScenario(prepared.pipeline, tree, text)
 
 
 def _redacted(tree: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
@@ -156,10 +158,37 @@ def text_without_contexts(first: FirstScenario, file: Path) -> str:
         return _holding(runs, first.tree, Redactor(os.environ), with_contexts=False)[0]
 
 
-def _offers_of(first_run: FirstRun) -> Iterator[tuple[str, Offer]]:
-    """Yield the tools that each call offered, with its agent."""
-    for agent, call in zip(agents_of(first_run), first_run.calls, strict=True):
-        yield from ((agent, offer) for offer in call.model_request.offers)
+def _observed(
+    runs: _Runs, request: AppRequest, file: Path, source: ScaffoldedReplies | None
+) -> tuple[FirstRun, AppRequest]:
+    """Return the app's first run, and the request with the messages of all its turns.
+
+    A single message gets further turns, which show what the first one leaves behind: not where
+    the app fails in them, or asks no model.
+    """
+    for further in _FURTHER if source is not None and len(request.messages) == 1 else ():
+        longer = msgspec.structs.replace(request, further=further)
+        own_source = copy.deepcopy(source)
+        with contextlib.suppress(SimkitError):
+            run = runs.first(_first_prepared(longer, file), own_source)
+            if {call.turn for call in run.calls}.issuperset(range(len(longer.turns()))):
+                vars(source).update(vars(own_source))
+                return run, longer
+    return runs.first(_first_prepared(request, file), source), request
+
+
+def _trees(first: FirstRun, request: AppRequest, file: Path) -> Iterator[dict[str, Any]]:
+    """Yield scenarios of a first run, the one that tests most first; others where it fails."""
+    name = file.name.removesuffix(SCENARIO_SUFFIX).replace("_", " ")
+    make = partial(scenario_of, first, name, request.name, turns=request.turns())
+    app = app_options(request, file, functions=first.functions.values())
+    tree = make(app)
+    if not request.is_recorded and (tools := uncalled_tools(first)):
+        yield with_calls(tree, tools, first.functions)
+    yield tree
+    if any(used.tool in first.functions for used in first.used):
+        # A tool's change inside the app is no result that could replace the call.
+        yield make(app, with_tools=False)
 
 
 def app_options(
@@ -207,7 +236,7 @@ def _first_prepared(request: AppRequest, file: Path) -> Prepared:
         "limits": dict.fromkeys(
             ("agent_runs_per_turn", "model_calls_per_run", "handoffs_per_turn"), _MANY
         ),
-        "turns": [{"user": text} for text in request.messages],
+        "turns": request.turns(),
     }
     prepared = _prepared(str(file), _text(tree))
     assert isinstance(prepared.pipeline, App)
@@ -291,7 +320,7 @@ def _claimed(
 
     After a claimed error there are claims for the next turn, too.
     """
-    names = ("context",) if with_contexts else ()
+    names = _CLAIMS if with_contexts else ()
     while True:
         prepared = _prepared(runs.file, text)
         ran = runs.twice(prepared)

@@ -19,7 +19,6 @@ import msgspec
 
 from simkit.adapters.environment import DUMMY_KEY
 from simkit.adapters.input_shapes import input_advised
-from simkit.adapters.recorder.handoffs import PREFIXES
 from simkit.cli.console import Progress
 from simkit.cli.init import files as folder_files
 from simkit.cli.init.checking import replayed_alone
@@ -32,20 +31,19 @@ from simkit.cli.init.first_scenario import (
     text_without_contexts,
 )
 from simkit.cli.init.found_tests import FoundTests, binders_for, tests_below
-from simkit.cli.init.project import FoundApp, Project, look_at
+from simkit.cli.init.project import Project, look_at
 from simkit.core.answers import answer
 from simkit.core.compat import FRAMEWORKS, PROVIDERS, installed
 from simkit.core.errors import ProgramNamed, SimkitError, SourceError
 from simkit.core.output import echo
 from simkit.core.text import counted, shell_word, short
-from simkit.language.json_schema.examples import example_of
 from simkit.language.yaml import load_text
 from simkit.providers.protocols import PROTOCOLS
 from simkit.session.execution.first_run import MANNERS, ScaffoldedReplies
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario import code_names
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
-from simkit.spec.scenario.writing import block, comment, flow
+from simkit.spec.scenario.writing import block, flow
 
 DEFAULT_MESSAGE: Final = "Hello"
 _VARIABLES_MAX: Final = 6
@@ -119,7 +117,9 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
         document = _write_what_holds(files, first, request)
     if files.pipeline in files.new_files:
         yield f"{files.pipeline}: written: how the app is run, and which calls are whose"
-    yield f"{scenario}: written: {_counts(document)}"
+    agents = {agent for turn in document["turns"] for agent in turn.get("replies", {})}
+    turns = counted(len(document["turns"]), "turn")
+    yield f"{scenario}: written: {turns}, {', '.join(sorted(agents))}"
     waived = document.get("lints", {})
     for code in waived:
         yield f"  {code} is found in this run: {LINTS[code].name}. It is off in the scenario."
@@ -133,12 +133,12 @@ def _write_what_holds(
     In a new process the scenario must hold, else raise SimkitError, as for one that is there by
     now.
     """
-    document = files.write(first.text, first, request)
+    document = files.write(first.text, request)
     failure = replayed_alone(str(files.scenario))
     if failure:
         # Some part of the contexts is new in every process.
         files.remove()
-        document = files.write(text_without_contexts(first, files.scenario), first, request)
+        document = files.write(text_without_contexts(first, files.scenario), request)
         failure = replayed_alone(str(files.scenario))
     if failure:
         files.remove()
@@ -150,6 +150,12 @@ def _write_what_holds(
     return document
 
 
+_HEAD: Final = """\
+# `simkit init --app {}` ran the app once. {}
+# It holds, since `expect` says what is sent today: read it, and change what is wrong.
+"""
+
+
 class _Files:
     """The files of a first test, of which some may be there already."""
 
@@ -158,7 +164,7 @@ class _Files:
         self.pipeline = scenario.with_name(scenario.name.replace(SCENARIO_SUFFIX, PIPELINE_SUFFIX))
         self.new_files: list[Path] = []
 
-    def write(self, text: str, first: FirstScenario, request: AppRequest) -> Mapping[str, Any]:
+    def write(self, text: str, request: AppRequest) -> Mapping[str, Any]:
         """Write those that are not there; return the scenario's document.
 
         Raise SimkitError if the scenario is there.
@@ -170,7 +176,13 @@ class _Files:
             tree |= {key: document[key] for key in ("app", "agents") if key in document}
             if self._write(self.pipeline, "\n".join([*block(tree, 0), ""])):
                 text = _without_app(text, document, self.pipeline.name)
-        if not self._write(self.scenario, _with_comments(text, first, request, document)):
+        how = (
+            "Its models were asked, and answered so."
+            if request.is_recorded
+            else "No model was asked: write what yours would reply."
+        )
+        head = _HEAD.format(request.name, how)
+        if not self._write(self.scenario, f"{head}{text}"):
             raise SimkitError(
                 f"{self.scenario}: there is such a file, and nothing is written over it"
             )
@@ -183,7 +195,6 @@ class _Files:
         self.new_files.clear()
 
     def _write(self, file: Path, text: str) -> bool:
-        file.parent.mkdir(parents=True, exist_ok=True)
         if is_new := folder_files.write_new(file, text):
             self.new_files.append(file)
         return is_new
@@ -340,11 +351,6 @@ def _document(text: str, file: Path) -> Mapping[str, Any]:
     return data
 
 
-def _counts(document: Mapping[str, Any]) -> str:
-    agents = {agent for turn in document["turns"] for agent in turn.get("replies", {})}
-    return f"{counted(len(document['turns']), 'turn')}, {', '.join(sorted(agents))}"
-
-
 def _without_app(text: str, document: Mapping[str, Any], pipeline: str) -> str:
     """Return a scenario's text without what its pipeline's file says, where a feature finds it."""
     # The document is cut before each of its keys.
@@ -354,43 +360,6 @@ def _without_app(text: str, document: Mapping[str, Any], pipeline: str) -> str:
     return "".join(parts).replace(line, f"pipeline: {pipeline}\n", 1)
 
 
-def _with_comments(
-    text: str, first: FirstScenario, request: AppRequest, document: Mapping[str, Any]
-) -> str:
-    """Return a scenario that says what it is, and what to do with it."""
-    how = (
-        "Its models were asked, and answered so."
-        if request.is_recorded
-        else "No model was asked: write what yours would reply."
-    )
-    head = (
-        f"# `simkit init --app {request.name}` ran the app once. {how}\n"
-        "# It holds, since `expect` says what is sent today: read it, and change what is wrong.\n"
-    )
-    foot = "".join(f"{line}\n" for line in _tool_comment(first, document))
-    return f"{head}{text}{foot}"
-
-
-def _tool_comment(first: FirstScenario, document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield an example of a tool's call, where nobody calls one yet and a tool is offered."""
-    if any("calls" in str(turn.get("replies")) for turn in document["turns"]):
-        return
-    for agent, offer in first.offers:
-        if offer.schema is None or offer.name.startswith(PREFIXES):
-            continue
-        call = flow({offer.name: example_of(offer.schema)}).removeprefix("{").removesuffix("}")
-        is_replaced = "agents" not in document or offer.name in first.functions
-        rest = "with `tool_results` it does not run" if is_replaced else "the code answers it"
-        yield comment(f"`{agent}` is offered tools. A reply that calls one; {rest}:")
-        yield f"#     replies: {{{flow(agent)}: [{{calls: [{{{call}}}]}}, What it says then.]}}"
-        if is_replaced:
-            yield f"#     tool_results: {{{flow(offer.name)}: what it returns}}"
-        if "agents" in document and offer.name in first.functions:
-            entry = flow({offer.name: first.functions[offer.name]})
-            yield f"#   with, on top: app: {{tools: {entry}}}"
-        return
-
-
 _APPS_MAX: Final = 8
 
 
@@ -398,8 +367,8 @@ def write_skill(folder: str, request: AppRequest) -> int:
     """Write the skill for coding agents into a folder; return 0. Raises SimkitError."""
     if request.name:
         raise click.UsageError("--skill writes the skill alone; leave out --app.")
-    for line in folder_files.skill_lines(Path(folder)):
-        echo(line)
+    text = folder_files.SKILL.read_text(encoding="utf-8")
+    _write(Path(folder), {".claude/skills/simkit/SKILL.md": text})
     answer(app="", folder=folder, next=["simkit init --sample", "simkit mcp"])
     return 0
 
@@ -427,12 +396,10 @@ def start(folder: str, request: AppRequest, *, is_sample: bool) -> int:
         _write_without_app(root, tests, is_sample)
     _write(root, binders_for(root))
     _write(root, folder_files.files_around(project))
-    echo(folder_files.ignoring(root / ".gitignore"))
     echo(f"Next, in {folder}:" if folder != "." else "Next:")
     commands = tests_below(root).commands()
     answer(app=request.name, folder=folder, next=commands)
-    for command in commands:
-        echo(f"  {command}")
+    echo("\n".join(f"  {command}" for command in commands))
     return 0
 
 
@@ -470,13 +437,12 @@ def _with_app(request: AppRequest, project: Project) -> AppRequest:
         raise SimkitError(
             "there are several apps here\n"
             "  Name one:\n"
-            + "\n".join(_choice(app) for app in apps[:_APPS_MAX])
-            + ("\n    …" if len(apps) > _APPS_MAX else "")
-            + "\n  Or write a sample project: `simkit init --sample`."
+            + "".join(
+                f"    simkit init --app {shell_word(app.name)}   # {app.why}\n"
+                for app in apps[:_APPS_MAX]
+            )
+            + ("    …\n" if len(apps) > _APPS_MAX else "")
+            + "  Or write a sample project: `simkit init --sample`."
         )
     echo(f"app: {apps[0].name} ({apps[0].why})")
     return msgspec.structs.replace(request, name=apps[0].name)
-
-
-def _choice(app: FoundApp) -> str:
-    return f"    simkit init --app {shell_word(app.name)}   # {app.why}"

@@ -24,6 +24,7 @@ from simkit.adapters.modules import FILE as SERVER_FILE
 from simkit.adapters.modules import graphs_of
 from simkit.cli.selection import configured_paths
 from simkit.core.compat import PROVIDERS, installed
+from simkit.core.text import shell_word
 
 _FOREIGN: Final = frozenset(
     ("build", "dist", "docs", "env", "node_modules", "site-packages", "vendor", "venv")
@@ -121,7 +122,7 @@ def look_at(root: Path) -> Project:
         folder = ""
     return Project(
         root,
-        tuple({app.name: app for app in reversed([*_apps(root, settings)])}.values())[::-1],
+        tuple({app.name: app for app in reversed([*_apps(root)])}.values())[::-1],
         f"{folder}scenarios",
         tuple(_install_lines(root, settings)) or tuple(_imported_lines(root.resolve())),
         _python_of(settings),
@@ -173,7 +174,7 @@ def _table(settings: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
 # Apps
 
 
-def _apps(root: Path, settings: Mapping[str, Any]) -> Iterator[FoundApp]:
+def _apps(root: Path) -> Iterator[FoundApp]:
     root = root.resolve()
     modules = _modules(root)
     by_file = {module.file: module for module in modules}
@@ -184,13 +185,9 @@ def _apps(root: Path, settings: Mapping[str, Any]) -> Iterator[FoundApp]:
             why = f"the graph `{name}` of {SERVER_FILE}"
             yield FoundApp(f"{module.name}:{attribute}", why, module.folder, is_certain=True)
     loops = {module: name for module in modules if (name := _loop_of(module))}
-    for script, entry in _scripts(settings):
-        found_modules = (m for m in loops if m.name == entry.partition(":")[0])
-        for module in found_modules:
-            yield FoundApp(entry, f"the script `{script}`, an input() loop", module.folder)
     yield from sorted(
         (app for module in modules for app in _objects(module)),
-        key=lambda app: _rank(app.name.rpartition(":")[2]),
+        key=lambda app: (*_FIRST, name := app.name.rpartition(":")[2]).index(name),
     )
     for module, entry in loops.items():
         yield FoundApp(entry, f"an input() loop in {module.short}", module.folder)
@@ -266,27 +263,25 @@ def _is_of(package: str, imports: Iterable[str]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for name in imports)
 
 
-def _scripts(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for table in (
-        _table(settings, "project", "scripts"),
-        _table(settings, "tool", "poetry", "scripts"),
-    ):
-        yield from ((name, str(entry)) for name, entry in table.items())
-
-
 def _objects(module: _Module) -> Iterator[FoundApp]:
-    """Yield what a module assigns that a framework made."""
+    """Yield what a module assigns that a framework made, and does not use itself."""
     framework = next((f for name, f in _FRAMEWORKS.items() if _is_of(name, module.imports)), "")
-    if framework:
-        for node in module.tree.body:
-            if not isinstance(node, ast.Assign | ast.AnnAssign):
-                continue
-            if not isinstance(node.value, ast.Call) or not _MAKERS.fullmatch(_called(node.value)):
-                continue
+    names = [*_makes(module.tree)] if framework else []
+    # An agent that the module uses is a part of an app.
+    nodes = (node for node in ast.walk(module.tree) if isinstance(node, ast.Name))
+    used = {node.id for node in nodes if isinstance(node.ctx, ast.Load)}
+    for name in [name for name in names if name not in used] or names:
+        yield module.app(name, f"{framework}, in")
+
+
+def _makes(tree: ast.Module) -> Iterator[str]:
+    """Yield the public names to which a module assigns what some framework made."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
-                if isinstance(target, ast.Name) and not target.id.startswith("_"):
-                    yield module.app(target.id, f"{framework}, in")
+            if _MAKERS.fullmatch(_called(node.value)):
+                names = (target.id for target in targets if isinstance(target, ast.Name))
+                yield from (name for name in names if not name.startswith("_"))
 
 
 def _called(call: ast.Call) -> str:
@@ -294,10 +289,6 @@ def _called(call: ast.Call) -> str:
     if isinstance(function, ast.Subscript):  # `Agent[Context](…)`
         function = function.value
     return getattr(function, "attr", getattr(function, "id", ""))
-
-
-def _rank(name: str) -> int:
-    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
 
 
 def _loop_of(module: _Module) -> str:
@@ -360,7 +351,7 @@ def _for_tests(table: Mapping[str, Any]) -> list[str]:
 
 def _install_lines(root: Path, settings: Mapping[str, Any]) -> Iterator[str]:
     """Yield the commands that install a project, and what its tests need."""
-    if (root / "uv.lock").is_file():
+    if is_locked := (root / "uv.lock").is_file():
         yield "python -m pip install uv"
         yield "uv export --quiet --frozen --all-groups --no-emit-project -o requirements.lock"
         yield "python -m pip install --no-deps -r requirements.lock"
@@ -370,17 +361,12 @@ def _install_lines(root: Path, settings: Mapping[str, Any]) -> Iterator[str]:
     project = _table(settings, "project")
     if is_built:
         extras = _for_tests(_table(project, "optional-dependencies"))
-        yield (
-            f'python -m pip install -e ".[{extras[0]}]"' if extras else "python -m pip install -e ."
-        )
-    elif project.get("dependencies") and not (root / "uv.lock").is_file():
-        yield (
-            "python -c \"import tomllib; open('requirements.tmp', 'w').write('\\n'.join("
-            "tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']))\""
-        )
-        yield "python -m pip install -r requirements.tmp"
+        own = f'".[{extras[0]}]"' if extras else "."
+        yield f"python -m pip install -e {own}"
+    elif project.get("dependencies") and not is_locked:
+        yield " ".join(("python -m pip install", *map(shell_word, project["dependencies"])))
     groups = _for_tests(_table(settings, "dependency-groups"))
-    if groups and not (root / "uv.lock").is_file():
+    if groups and not is_locked:
         yield f"python -m pip install --group {groups[0]}"
     for name in ("requirements.txt", "requirements-dev.txt"):
         if (root / name).is_file():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -69,6 +70,8 @@ class FirstRun(msgspec.Struct, frozen=True):
     """The agents of which a framework, or the tool's name, says that they were handed to."""
     stubbed: frozenset[str] = frozenset()
     """Tools whose results the scenario gives although no function is named for them."""
+    replaceable: frozenset[str] = frozenset()
+    """Tools that are objects of the app's modules, which a framework calls."""
 
 
 def first_run(prepared: Prepared, source: ScaffoldedReplies | None) -> FirstRun:
@@ -87,7 +90,8 @@ def first_run(prepared: Prepared, source: ScaffoldedReplies | None) -> FirstRun:
     calls_answered = tuple(call for call in witness.calls if call.answer is not None)
     handoffs = (event for event in trace.events if isinstance(event, HandoffRequested))
     targets = frozenset(event.to_agent for event in handoffs)
-    return FirstRun(calls_answered, tuple(witness.used), witness.functions, targets)
+    observed = calls_answered, tuple(witness.used), witness.functions, targets
+    return FirstRun(*observed, replaceable=frozenset(witness.replaceable))
 
 
 class _ProbeAnswerer:
@@ -100,6 +104,7 @@ class _ProbeAnswerer:
         self.calls: list[ObservedCall] = []
         self.used: list[Used] = []
         self.functions: dict[str, str] = {}
+        self.replaceable: set[str] = set()
         self._known: set[str] = set()
         """Tools that were searched for."""
 
@@ -165,7 +170,9 @@ class _ProbeAnswerer:
         if tool in self._known or toolbox is None:
             return
         self._known.add(tool)
-        functions = _functions_named(tool, Path.cwd())
+        objects = _named(tool, Path.cwd())
+        functions = {f"{each.__module__}:{tool}": each for each in objects if _is_plain(each, tool)}
+        self.replaceable |= {tool} if objects and not functions else set()
         if len(functions) == 1:
             (self.functions[tool],) = functions
             toolbox.add(tool, functions[self.functions[tool]])
@@ -192,17 +199,21 @@ def _problem_text(problem: Exception) -> str:
     return str(problem) or type(problem).__name__
 
 
-def _functions_named(tool: str, folder: Path) -> dict[str, Any]:
-    """Return the functions of a name in the app's own modules, by ``module:function``."""
-    functions = {}
+def _named(tool: str, folder: Path) -> list[Any]:
+    """Return the objects of a name that the app's own modules define or import."""
+    objects = []
     for module in sys.modules.copy().values():
-        function = vars(module).get(tool)
-        if not isinstance(function, FunctionType) or function.__qualname__ != tool:
-            continue
-        file = Path(function.__code__.co_filename)
-        if file.is_relative_to(folder) and "site-packages" not in file.parts:
-            functions[f"{function.__module__}:{tool}"] = function
-    return functions
+        value = vars(module).get(tool)
+        file = Path(getattr(module, "__file__", "") or "")
+        if isinstance(value, FunctionType):
+            file = Path(value.__code__.co_filename)
+        if value is not None and file.is_relative_to(folder) and "site-packages" not in file.parts:
+            objects.append(value)
+    return objects
+
+
+def _is_plain(value: Any, tool: str) -> bool:
+    return isinstance(value, FunctionType) and value.__qualname__ == tool
 
 
 # Scaffolded replies: what stands in for a model of which nothing is known but its requests
@@ -214,32 +225,61 @@ _USAGE = Usage(1, 1)
 class Manner(msgspec.Struct, frozen=True):
     """How scaffolded replies decide where a request leaves a choice."""
 
-    hands_off: bool = True
-    """Whether the first tool that passes control is called, once in all."""
+    handoffs_max: int = 3
+    """The number of tools that pass control which are called, each once in all."""
     is_true: bool = True
     """The boolean in JSON."""
     has_items: bool = True
     """Whether lists in JSON have an item, so that what works them off works."""
     is_first: bool = True
     """Whether a model that must call some tool calls the first one, not the last."""
+    says_json: bool = True
+    """Whether a model whose instructions speak of JSON says it."""
     says_word: bool = False
     """Whether a model that may answer with one of several words says the first one."""
 
 
 MANNERS: Final = (
     Manner(),
-    Manner(says_word=True),
+    Manner(says_json=False),
+    Manner(says_json=False, says_word=True),
     Manner(is_true=False),
     Manner(has_items=False),
     Manner(is_first=False),
-    Manner(hands_off=False),
-    Manner(hands_off=False, is_true=False),
+    Manner(handoffs_max=1),
+    Manner(handoffs_max=0),
+    Manner(handoffs_max=0, is_true=False),
     Manner(is_true=False, has_items=False),
-    Manner(hands_off=False, is_true=False, has_items=False, is_first=False),
+    Manner(handoffs_max=0, is_true=False, has_items=False, is_first=False),
 )
 """Manners in the order in which to try them: some fail if a guardrail says `is_abusive`, if the
 agent that takes over needs more than a handoff gives it, if an item is searched for in the network,
 if the first tool does something real, or if code routes by the word that a model says."""
+
+
+MADE_UP: Final = re.compile(r" \w+ A-1\b")
+"""A text of scaffolded JSON, where code puts it into instructions."""
+_SHAPE: Final = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\}")
+_KEY: Final = re.compile(r"""["'](\w+)["']\s*:\s*(?:["'](\w+)|(\[)|(\d)|(true|false|bool))?""")
+
+
+def described_json(instructions: str) -> dict[str, JsonValue] | None:
+    """Return JSON as instructions describe it; None if they do not speak of any.
+
+    >>> described_json('Answer in JSON: {"order": "...", "kind": "refund|order", "count": 1}')
+    {'order': 'order A-1', 'kind': 'refund', 'count': 1}
+    """
+    shape = _SHAPE.search(instructions)
+    if shape is None or "json" not in instructions.lower():
+        return None
+    return {
+        key: word or ([key] if is_list else 1 if is_number else bool(is_boolean) or f"{key} A-1")
+        for key, word, is_list, is_number, is_boolean in _KEY.findall(shape[0])
+    }
+
+
+def _instructions(request: ParsedRequest) -> str:
+    return "\n".join(m.content for m in request.messages if m.role == "system")
 
 
 class ScaffoldedReplies:
@@ -257,6 +297,8 @@ class ScaffoldedReplies:
         """The last message, as the app reads it."""
         self._choices: set[str] = set()
         """The fields of the manner by which a choice was made."""
+        self._handed_off: set[str] = set()
+        """The tools that pass control that were called."""
         self._count = 0
         self._schemas: Counter[str] = Counter()
         """How often each schema was filled."""
@@ -282,7 +324,8 @@ class ScaffoldedReplies:
         if request.choice in offers:
             return self._calling(offers[request.choice], call, recorder)
         if request.output is not None:
-            value = self._value(request.output)
+            described = described_json(_instructions(request)) if not self.texts else None
+            value = self._value(request.output) or described or {}
             return Message("assistant", json_text(value), data=value)
         if output is not None:
             return self._calling(output, call, recorder)
@@ -294,22 +337,28 @@ class ScaffoldedReplies:
     def _text(self, request: ParsedRequest) -> str:
         if self.texts:
             return self.texts.pop(0)
-        system = "\n".join(m.content for m in request.messages if m.role == "system")
+        system = _instructions(request)
         words = words_offered(system, frozenset())
         self._choices |= {"says_word"} if words else set()
+        if (described := described_json(system)) is not None:
+            self._choices.add("says_json")
+            if self._manner.says_json:
+                return json_text(described)
         self._count += 1
         return words[0] if words and self._manner.says_word else f"Reply {self._count}."
 
     def _handoff(self, call: ModelCall, recorder: TraceRecorder) -> Offer | None:
         """Return the tool by which the agent that asks hands off now, if it does."""
-        is_forced = call.model_request.choice not in ("auto", "required")
-        if not self._manner.hands_off or is_forced or "hands_off" in self._choices:
+        if call.model_request.choice not in ("auto", "required"):
             return None
         tools = recorder.handoff_tools
-        for offer in call.model_request.offers:
-            if tools.target_of(offer.name) or offer.name.startswith(PREFIXES):
-                self._choices.add("hands_off")
-                return offer
+        for offer in sorted(call.model_request.offers, key=lambda each: each.name):
+            passes = tools.target_of(offer.name) or offer.name.startswith(PREFIXES)
+            if passes and offer.name not in self._handed_off:
+                self._choices.add("handoffs_max")
+                if len(self._handed_off) < self._manner.handoffs_max:
+                    self._handed_off.add(offer.name)
+                    return offer
         return None
 
     def _calling(

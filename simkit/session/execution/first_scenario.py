@@ -8,8 +8,10 @@ from typing import Any, Final
 from simkit.adapters.attribution import PromptSignature, rule_of, signatures_of
 from simkit.adapters.recorder.handoffs import PREFIXES
 from simkit.core.messages import Fails, Message
+from simkit.language.json_schema.examples import example_of
 from simkit.providers.failures import FAILURES
-from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall, Used
+from simkit.providers.values import Offer
+from simkit.session.execution.first_run import MADE_UP, UNMARKED, FirstRun, ObservedCall, Used
 
 _LONG: Final = frozenset(("returns", "error", "latency_ms", "when"))
 """Keys of a tool's answer that is more than its result."""
@@ -20,13 +22,14 @@ def scenario_of(
     name: str,
     pipeline: str,
     app: Mapping[str, Any],
-    user_texts: Sequence[str],
+    turns: Sequence[Mapping[str, Any]],
     *,
     with_tools: bool = True,
 ) -> dict[str, Any]:
     """Return the scenario of a first run, without claims.
 
-    ``app`` are the app's options; with ``with_tools``, results replace the tools' functions.
+    ``app`` are the app's options, ``turns`` what the user says; with ``with_tools``, results
+    replace the tools' functions.
     """
     agents = agents_of(first)
     handoffs_by_tool = _handoffs(first, agents)
@@ -39,10 +42,47 @@ def scenario_of(
     if rules:
         tree["agents"] = rules
     tree["turns"] = [
-        _turn(index, text, first, agents, handoffs_by_tool, {*tools, *first.stubbed})
-        for index, text in enumerate(user_texts)
+        _turn(index, turn, first, agents, handoffs_by_tool, {*tools, *first.stubbed})
+        for index, turn in enumerate(turns)
     ]
     return tree
+
+
+def uncalled_tools(first: FirstRun) -> dict[str, Offer]:
+    """Return a tool of each agent that its first call offers, no model has called, and a scenario
+    can answer."""
+    called = {call.name for entry in first.calls for call in _message_of(entry).calls}
+    tools: dict[str, Offer | None] = {}
+    for agent, call in zip(agents_of(first), first.calls, strict=True):
+        request = call.model_request
+        can_answer = {*first.functions, *(() if call.agent == UNMARKED else first.replaceable)}
+        can_answer -= called if request.choice == "auto" and not call.turn else can_answer
+        offers = (each for each in request.offers if each.name in can_answer)
+        plain = (each for each in offers if not each.name.startswith(PREFIXES))
+        tools.setdefault(agent, next(plain, None))
+    return {agent: offer for agent, offer in tools.items() if offer is not None}
+
+
+def with_calls(
+    tree: Mapping[str, Any], tools: Mapping[str, Offer], functions: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return a scenario in whose first turn agents first call a tool, which gives a text."""
+    first, *later = tree["turns"]
+    turn = {**first, "replies": {**first["replies"]}, "tool_results": {}}
+    for agent, offer in tools.items():
+        lines = turn["replies"][agent]
+        call = {offer.name: example_of(offer.schema) if offer.schema is not None else {}}
+        turn["replies"][agent] = [
+            {"calls": [call]},
+            *(lines if isinstance(lines, list) else [lines]),
+        ]
+        turn["tool_results"][offer.name] = f"What {offer.name} returns."
+    turn["tool_results"] |= first.get("tool_results", {})
+    named = {tool: functions[tool] for tool in turn["tool_results"] if tool in functions}
+    app = dict(tree.get("app", {}))
+    if named:
+        app["tools"] = {**named, **app.get("tools", {})}
+    return {**tree, **({"app": app} if app else {}), "turns": [turn, *later]}
 
 
 def rules_of(first: FirstRun) -> dict[str, dict[str, Any]]:
@@ -86,6 +126,9 @@ def _rules(
     )
     names = {signature.name: agent for signature, agent in zip(owners, calls, strict=True)}
     rules = {names[signature.name]: rule_of(signature, signatures) for signature in signatures}
+    for rule in rules.values():
+        if isinstance(starts := rule.get("system"), dict) and "$starts" in starts:
+            rule["system"] = {"$starts": MADE_UP.split(starts["$starts"])[0]}
     for tool, target in handoffs_by_tool.items():
         is_known = target in first.targets or tool in [f"{p}{target}" for p in PREFIXES]
         if not is_known:
@@ -148,7 +191,7 @@ def _message_of(call: ObservedCall) -> Message:
 
 def _turn(
     index: int,
-    text: str,
+    given: Mapping[str, Any],
     first: FirstRun,
     agents: Sequence[str],
     handoffs_by_tool: Mapping[str, str],
@@ -158,7 +201,7 @@ def _turn(
     for call, agent in zip(first.calls, agents, strict=True):
         if call.turn == index:
             replies.setdefault(agent, []).append(_line(call, handoffs_by_tool))
-    turn: dict[str, Any] = {"user": text}
+    turn = dict(given)
     if replies:
         turn["replies"] = {
             agent: lines[0] if len(lines) == 1 else lines for agent, lines in replies.items()

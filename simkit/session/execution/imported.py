@@ -32,8 +32,8 @@ def imported_scenario(
     """
     run = _run_of(conversation, functions)
     own = conversation.own
-    texts = [turn.user for turn in conversation.turns]
-    tree = scenario_of(run, name, pipeline, app, texts)
+    turns = [{"user": turn.user} for turn in conversation.turns]
+    tree = scenario_of(run, name, pipeline, app, turns)
     if run.calls and {call.agent for call in run.calls} == {UNMARKED} and len(tree["agents"]) == 1:
         # All calls are its own, also those of today's code with other instructions.
         tree["agents"] = {agent: {"system": {"$any": True}} for agent in tree["agents"]}

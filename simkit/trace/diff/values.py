@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final, TypeAlias
 
@@ -168,14 +168,14 @@ def message_fields(message: Message) -> dict[str, Any]:
     return fields
 
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON; messages become their content."""
+def plain(value: Any, of_message: Callable[[Message], Any] = message_fields) -> Any:
+    """Return a value as JSON; messages become their content, or what a function makes of them."""
     if isinstance(value, Message):
-        return message_fields(value)
+        return of_message(value)
     if isinstance(value, Mapping):
-        return {key: plain(inner) for key, inner in value.items()}
+        return {key: plain(inner, of_message) for key, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [plain(inner) for inner in value]
+        return [plain(inner, of_message) for inner in value]
     return value
 
 

@@ -24,7 +24,7 @@ def test_a_rule_names_a_handoff_tool_only_if_nobody_else_does() -> None:
     )
     runs = [FirstRun(calls, (), {}, targets) for targets in (frozenset(), frozenset({"refunds"}))]
 
-    unknown, known = (scenario_of(run, "s", "desk:answer", {}, ["Hi"]) for run in runs)
+    unknown, known = (scenario_of(run, "s", "desk:answer", {}, [{"user": "Hi"}]) for run in runs)
 
     assert unknown.pop("agents") == {"refunds": {"handoff": "pass_on"}}
     assert known == unknown
@@ -37,7 +37,10 @@ def test_tools_that_the_options_name_stay() -> None:
     call = observed_call("triage", Message("assistant", "Hello."))
     app = {"tools": {"find": "desk:find"}}
 
-    assert scenario_of(FirstRun((call,), (), {}), "s", "desk:answer", app, ["Hi"])["app"] == app
+    assert (
+        scenario_of(FirstRun((call,), (), {}), "s", "desk:answer", app, [{"user": "Hi"}])["app"]
+        == app
+    )
 
 
 @pytest.mark.parametrize("choice", ["note", "required"])
@@ -48,7 +51,7 @@ def test_a_tool_that_must_be_called_passes_no_control(choice: str) -> None:
     first.model_request = msgspec.structs.replace(first.model_request, choice=choice)
     calls = (first, observed_call("writer", Message("assistant", "Written.")))
 
-    scenario = scenario_of(FirstRun(calls, (), {}), "s", "desk:answer", {}, ["Hi"])
+    scenario = scenario_of(FirstRun(calls, (), {}), "s", "desk:answer", {}, [{"user": "Hi"}])
 
     assert "agents" not in scenario
     assert scenario["turns"][0]["replies"]["reader"] == {"calls": [{"note": {"facts": []}}]}
