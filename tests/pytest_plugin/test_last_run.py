@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simkit.pytest_plugin.runs import SMALL
+from simkit.pytest_plugin.runs import SMALL, KeptSession, text_of_run
 from simkit.report.last_run import Ledger, RunEntry
 from tests.cli.projects import ECHO
 from tests.plugins import OTHERS_OFF
@@ -117,6 +117,20 @@ def test_a_damaged_list_is_said_and_ignored() -> None:
     assert text.count("last.json is damaged and not used; the next run writes it anew") == 1
     assert "1 passed" in text
     assert "damaged" not in simkit("replay", ".")
+
+
+def test_of_a_session_each_trace_is_kept_that_a_report_carried(cwd: Path) -> None:
+    session = KeptSession()
+    wrong = RunEntry("a::b", "failed", trace=Ledger().place("a::b"))
+    session.take(text_of_run(wrong, True, b"{}\n"))
+    session.take(text_of_run(RunEntry("a::c", "passed"), False, b""))
+    session.take("")
+    session.close()
+
+    last = Ledger().last()
+    assert last is not None
+    assert (last.failed, last.unkept, len(last.scenarios)) == (("a::b",), 1, 2)
+    assert [file.read_bytes() for file in (cwd / ".simkit/traces").iterdir()] == [b"{}\n"]
 
 
 def test_no_link_is_written_through(cwd: Path) -> None:

@@ -20,7 +20,7 @@ from simkit.providers.values import OutgoingReply, ParsedRequest
 from simkit.report.table import rows_of
 from simkit.runtime.functions import function_named
 from simkit.session.execution.recorded import Recording
-from simkit.session.simulate import Recorded, record, simulate
+from simkit.session.simulate import Conversation, Recorded, record, simulate
 from simkit.session.simulation import Simulation
 from simkit.trace.events import JudgeAnswered
 from simkit.update.proposals import fixes
@@ -393,6 +393,22 @@ def test_code_is_judged_too(server: Provider, monkeypatch: pytest.MonkeyPatch) -
     assert server.requests == []
     assert {event.question: event.answer for event in judge_events(replayed)} == ANSWERS
     assert len(clerk.questions) == 4
+
+
+def test_a_claim_that_is_newer_than_its_turn_is_asked(server: Provider) -> None:
+    recorded(server, Clerk({}), write_scenario())
+    claims = SCENARIO[SCENARIO.index("    expect:") : SCENARIO.index("  - user: Thanks")]
+    texts = (SCENARIO.replace(claims, ""), SCENARIO)
+    first, then = (prepared(write_scenario(text)) for text in texts)
+
+    with Conversation(first) as talk:
+        talk.follow(first)
+        talk.follow(then)
+        judgement = talk.judgement()
+
+    assert judgement.findings == ()
+    questions = [event.question for event in talk.events if isinstance(event, JudgeAnswered)]
+    assert sorted(questions) == sorted([REFUND, POLITE, TONE, END])
 
 
 @pytest.mark.slow
