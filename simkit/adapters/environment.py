@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from importlib.machinery import PathFinder
 from types import FrameType, ModuleType
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -100,30 +101,38 @@ _folders: Final[Counter[str]] = Counter()
 _lock: Final = threading.Lock()
 
 
+_environments: Final[dict[frozenset[tuple[str, str]], Installation]] = {}
+"""Variables with their values, to what sets them: a keeper keeps them set for the next run."""
+
+
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    changes = Installation(started=partial(_set, values), stopped=partial(_forget, values))
+    with _environments.setdefault(frozenset(values.items()), changes):
+        # The code of an earlier run may have changed some.
+        os.environ.update(item for item in values.items() if os.environ.get(item[0]) != item[1])
+        yield
+
+
+def _set(values: Mapping[str, str]) -> None:
     with _lock:
         for name, value in values.items():
             _variables.setdefault(name, [os.environ.get(name)]).append(value)
         os.environ.update(values)
-    try:
-        yield
-    finally:
-        with _lock:
-            for name, value in values.items():
-                _forget(name, value)
 
 
-def _forget(name: str, value: str) -> None:
-    """Set a variable to another scenario's value, or to its old one."""
-    values = _variables[name]
-    del values[values.index(value, 1)]
-    if values[-1] is None:
-        os.environ.pop(name, None)
-    else:
-        os.environ[name] = values[-1]
-    if len(values) == 1:
-        del _variables[name]
+def _forget(values: Mapping[str, str]) -> None:
+    """Set variables to another scenario's values, or to their old ones."""
+    with _lock:
+        for name, value in values.items():
+            others = _variables[name]
+            del others[others.index(value, 1)]
+            if others[-1] is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = others[-1]
+            if len(others) == 1:
+                del _variables[name]
 
 
 @contextmanager

@@ -80,7 +80,9 @@ class ImportWatch(Guard):
     """
 
     def __init__(self, app: App) -> None:
-        self.effects = _effects_of_imports.setdefault((app.entry, *app.folders()), [])
+        self.effects = _effects_of_imports.setdefault(
+            (app.entry, app.folder, *app.options.path), []
+        )
         home = home_of(app.entry)
         super().__init__(self._add, home, app.allow_hosts, trusts_libraries=True)
 

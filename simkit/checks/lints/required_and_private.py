@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -26,26 +26,11 @@ _encode = msgspec.json.Encoder().encode
 _words_of = re.compile(r"\w+").findall
 
 
-class _Required(msgspec.Struct, frozen=True):
-    """One fact that an agent requires, ready for searching."""
-
-    text: str
-    matcher: Matcher
-
-
-class _Requirements:
-    """The facts that agents require, ready for searching."""
+class _Requirements(dict[str, Sequence[tuple[str, Matcher]]]):
+    """Agent to the facts that it requires, in words and ready for searching."""
 
     def __init__(self) -> None:
-        self._search = Search()
-        self._required: dict[str, tuple[_Required, ...]] = {}
-
-    def missing(self, agent: str, requires: Iterable[JsonValue], context: ContextView) -> list[str]:
-        """Return the texts about what is required and not in a context."""
-        required = self._required.get(agent)
-        if required is None:
-            required = self._required[agent] = tuple(map(_ready, requires))
-        return [fact.text for fact in required if not self._search.occurs(context, fact.matcher)]
+        self.search = Search()
 
 
 @lint("CTX-05", e.ContextBuilt, when="has_requirements")
@@ -60,7 +45,10 @@ def required_fact_missing(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         return
     call = facts.view.calls[event.call]
     requirements = facts.notes_of(_Requirements)
-    missing = requirements.missing(event.agent, agent.requires, call.context)
+    if event.agent not in requirements:
+        requirements[event.agent] = [*map(_ready, agent.requires)]
+    required, occurs = requirements[event.agent], requirements.search.occurs
+    missing = [text for text, matcher in required if not occurs(call.context, matcher)]
     if missing:
         problem = (
             f"agent {event.agent!r} is not sent what it requires in turn {event.turn}: "
@@ -69,10 +57,10 @@ def required_fact_missing(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         yield Hit.at("CTX-05", call, problem, missing=list(missing))
 
 
-def _ready(fact: JsonValue) -> _Required:
+def _ready(fact: JsonValue) -> tuple[str, Matcher]:
     if isinstance(fact, str):
-        return _Required(repr(fact), compile_matcher({"$contains": fact}))
-    return _Required(_encode(fact).decode(), compile_matcher(fact))
+        return repr(fact), compile_matcher({"$contains": fact})
+    return _encode(fact).decode(), compile_matcher(fact)
 
 
 SECRET_MIN: Final = 4
