@@ -158,7 +158,7 @@ def test_what_a_cancelled_turn_leaves_behind_is_found_and_kept(cwd: Path) -> Non
     Path("locked_desk.py").write_text(LOCKED, encoding="utf-8")
     subject = subject_of(cwd, OF_CODE, pipeline="")
 
-    causes = labels(campaign_of(subject, runs=120))
+    causes = labels(campaign_of(subject, runs=40))
 
     (discovery,) = (each for name, each in causes.items() if "RuntimeError" in name)
     file = cwd / "found.scenario.yaml"

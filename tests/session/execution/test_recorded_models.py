@@ -20,6 +20,7 @@ from simkit.providers.failures import FAILURES
 from simkit.providers.http import header
 from simkit.session.execution.recorded import Recording
 from simkit.session.simulate import Recorded, record, simulate
+from tests.conftest import sample_by_day
 from tests.recording import Provider, prepared
 from tests.recording import server as server
 from tests.scripted_providers import (
@@ -82,7 +83,7 @@ def replayed(file: Path, seed: str) -> dict[str, object]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("protocol", MODELS)
+@pytest.mark.parametrize("protocol", sample_by_day(MODELS, 2))
 def test_what_a_provider_answered_is_replayed_without_its_client(
     folder: Path, server: Provider, protocol: str, stream: bool
 ) -> None:
