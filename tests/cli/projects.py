@@ -51,6 +51,17 @@ pipeline: echo
 turns: [{user: hi, replies: {a: hello}, expect: {replly: hello}}]
 """
 
+# No provider's own client: to import one takes longer than all else that these processes do.
+CLIENT = """\
+import json, urllib.request
+
+def asked(messages):
+    body = json.dumps({"model": "m", "messages": messages}).encode()
+    url = "https://api.openai.com/v1/chat/completions"
+    with urllib.request.urlopen(urllib.request.Request(url, body)) as response:
+        return json.load(response)["choices"][0]["message"]["content"]
+"""
+
 
 class Done(NamedTuple):
     """How a call ended."""

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from simkit.cli import main
+from tests.cli.projects import CLIENT
 from tests.plugins import OTHERS_OFF
 
 pytestmark = pytest.mark.slow
@@ -41,14 +42,14 @@ implements:
       {LINES[0]}
       {LINES[1]}
 """
-TALK = """\
-from openai import OpenAI
-
+TALK = (
+    CLIENT
+    + """
 
 def run(text):
-    said = [{"role": "system", "content": "Say."}, {"role": "user", "content": text}]
-    return OpenAI().chat.completions.create(model="m", messages=said).choices[0].message.content
+    return asked([{"role": "system", "content": "Say."}, {"role": "user", "content": text}])
 """
+)
 UNSEEN = "it claims a section"
 VACUOUS = "it denies what nothing could break"
 SOUND = "all is looked at"

@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 
 from simkit import explore
-from tests.cli.projects import Call, write
+from tests.cli.projects import CLIENT, Call, write
 
 pytestmark = pytest.mark.slow
 
-CODE = """
+CODE = (
+    CLIENT
+    + """
 import itertools
 from uuid import uuid4
 
 import simkit
-from openai import OpenAI
 
 seen = []
 
@@ -33,10 +34,7 @@ desk = Desk()
 
 def ask(text):
     with simkit.agent("desk"):
-        reply = OpenAI().chat.completions.create(
-            model="m", messages=[{"role": "user", "content": text}]
-        )
-    return reply.choices[0].message.content
+        return asked([{"role": "user", "content": text}])
 
 
 def third(text):
@@ -82,6 +80,7 @@ def never(text):
         raise RuntimeError("another")
     return ask(text)
 """
+)
 NATIVE = """
 pipeline: desk
 agents: {desk: {instructions: Look., tools: [look], context: [instructions, current_message]}}

@@ -11,21 +11,12 @@ import pytest
 from simkit import load, simulate
 from simkit.trace.store import read_trace
 from simkit.trace.views import view_of
+from tests.cli.projects import CLIENT
 from tests.own_processes import OWN_PROCESSES
 from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# No provider's own client: to import one takes longer than all else that these processes do.
-CLIENT = """\
-import json, urllib.request
-
-def asked(messages):
-    body = json.dumps({"model": "m", "messages": messages}).encode()
-    url = "https://api.openai.com/v1/chat/completions"
-    with urllib.request.urlopen(urllib.request.Request(url, body)) as response:
-        return json.load(response)["choices"][0]["message"]["content"]
-"""
 CHAT = """\
 import os, signal, sqlite3, subprocess, threading
 from datetime import datetime
