@@ -60,8 +60,8 @@ def test_page_names_each_option(name: str) -> None:
 
     missing = [option for option in options if option not in section]
 
-    assert section, f"no page of commands has a section `{name}`"
-    assert missing == [], f"no page of commands names them under `{name}`"
+    assert section, f"write a section `{name}` in docs/reference/commands.md"
+    assert missing == [], f"write them under `{name}` in docs/reference/commands.md"
 
 
 def test_headings_of_the_help_hold_what_there_is() -> None:
