@@ -67,7 +67,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
             nearest = next(
                 filter(None, (near(word, _WORDS.findall(names)) for word in unknown)), ""
             )
-            problem += f": no name has `{unknown[0]}`" if unknown else ""
+            problem += f": no name has `{unknown[0]}`; without -k all run" if unknown else ""
             return SourceError(places, problem, near=nearest)
         if all(path.endswith(PIPELINE_SUFFIX) for path in paths):
             problem = "nothing to run: a pipeline file holds no scenario"

@@ -150,6 +150,7 @@ def _write_what_holds(
     return document
 
 
+_FRESH: Final = "# `fresh` imports the app for each scenario, since it keeps something after one.\n"
 _HEAD: Final = """\
 # `simkit init --app {}` ran the app once. {}
 # It holds, since `expect` says what is sent today: read it, and change what is wrong.
@@ -174,7 +175,8 @@ class _Files:
             tree = {"pipeline": self.pipeline.name.removesuffix(PIPELINE_SUFFIX)}
             tree |= {"code": document["pipeline"]}
             tree |= {key: document[key] for key in ("app", "agents") if key in document}
-            if self._write(self.pipeline, "\n".join([*block(tree, 0), ""])):
+            end = _FRESH if "fresh" in document.get("app", {}) else ""
+            if self._write(self.pipeline, "\n".join([*block(tree, 0), end])):
                 text = _without_app(text, document, self.pipeline.name)
         how = (
             "Its models were asked, and answered so."
@@ -218,7 +220,7 @@ def _by_its_name(request: AppRequest, project: Project) -> AppRequest:
     if module.endswith(".py") or "/" in module:
         file = Path(module if module.endswith(".py") else f"{module}.py").resolve()
         if not file.is_file():
-            raise SimkitError(f"{module}: there is no such file")
+            raise SimkitError(f"{module}: there is no such file\n  `simkit init` finds apps here.")
         place = project.name_of(file)
         name = f"{place.module}{colon}{attribute}"
         return msgspec.structs.replace(request, name=name, folders=(str(place.folder),))
