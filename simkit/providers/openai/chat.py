@@ -180,10 +180,8 @@ def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
     """Parse which tools may be called; a list of allowed tools stays a setting."""
     key = "tool_choice" if body.get("tool_choice") is not None else "function_call"
     choice = body.get(key)
-    if choice is None:
-        return "auto", {}
-    if isinstance(choice, str):
-        return choice, {}
+    if choice is None or isinstance(choice, str):
+        return "auto" if choice is None else choice, {}
     record = typed(choice, dict, key)
     if key == "function_call":
         return need(record, "name", str, key), {}

@@ -103,10 +103,8 @@ def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
     """Parse which tools may be called; a list of allowed tools stays a setting."""
     key = "tool_choice"
     choice = body.get(key)
-    if choice is None:
-        return "auto", {}
-    if isinstance(choice, str):
-        return choice, {}
+    if choice is None or isinstance(choice, str):
+        return "auto" if choice is None else choice, {}
     record = typed(choice, dict, key)
     kind = need(record, "type", str, key)
     if kind == "allowed_tools":
