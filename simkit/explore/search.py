@@ -176,7 +176,10 @@ def conduct(
     started = time.monotonic()
     tally = merged(done.values())
     try:
-        tally = tally.merged(_tally_of(run, known))
+        builder = TallyBuilder()
+        for tape in known:
+            builder.add(run(tape))
+        tally = tally.merged(builder.tally())
         left = [chunk for chunk in chunks if chunk.number not in done]
         for chunk, part in work.draw(left, lambda part: tell(tally.merged(part))):  # noqa: B023
             tally = tally.merged(part)
@@ -202,13 +205,6 @@ def conduct(
         tally = tally.merged(Tally(is_stopped=True))
     discoveries = tuple(_discovery(run(tapes[each.cause]), each) for each in tally.causes)
     return campaign_of(tally, discoveries)
-
-
-def _tally_of(run: Run, tapes: Sequence[ChoiceLog]) -> Tally:
-    builder = TallyBuilder()
-    for tape in tapes:
-        builder.add(run(tape))
-    return builder.tally()
 
 
 def _is_noted(cause: Cause, reach: Reach) -> bool:

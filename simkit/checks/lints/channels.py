@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -133,10 +134,8 @@ def _report(write: _Write, facts: Facts) -> Iterable[Hit]:
 
 def _new_texts(call: CallView) -> Iterator[str]:
     """Yield the texts of a request that no earlier turn has settled."""
-    messages = [*call.context.own_messages]
-    for part in call.context.parts:
-        messages += [part.message] if isinstance(part, MadePart) else part.tail
-    for message in messages:
+    parts = ([p.message] if isinstance(p, MadePart) else p.tail for p in call.context.parts)
+    for message in chain(call.context.own_messages, *parts):
         yield from texts_of(message)
 
 

@@ -32,11 +32,8 @@ def _failed_call(event: e.ContextBuilt, facts: Facts) -> tuple[CallView, e.Model
     """
     assert facts.retried is not None
     call = facts.view.calls[facts.retried.call]
-    is_same = (
-        call.turn == event.turn
-        and call.context.tools == event.tools
-        and call.context.settings == event.settings
-    )
+    before = call.turn, call.context.tools, call.context.settings
+    is_same = before == (event.turn, event.tools, event.settings)
     return (call, call.error) if is_same and call.error is not None else None
 
 

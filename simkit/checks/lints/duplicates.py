@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import permutations
+from itertools import filterfalse, pairwise, permutations
 from typing import Final
 
 from simkit.checks.findings import Hit
@@ -137,12 +137,15 @@ def duplicate_message(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     the lint finds a reply that was stored under a second id, a message read through two sections,
     or a text that two sections made. It leaves to other lints: instructions (CTX-03), and the
     user's current message by its id (CTX-16). A pair is reported once for each agent, when both
-    first are in its window. An error is a whole past that comes twice: each message of it, of the
+    first are in its window. Code may say again that a tool has failed, after another answer of
+    the model. An error is a whole past that comes twice: each message of it, of the
     user and of an agent, as where a session and the caller both send the conversation. Seen in
     agent-framework#4695 and #7955, and openai-agents#2171.
     """
     view = facts.view
-    pairs = _pairs_in(view.calls[event.call].context, facts.notes_of(_ReadStreams), event)
+    context = view.calls[event.call].context
+    pairs = _pairs_in(context, facts.notes_of(_ReadStreams), event)
+    pairs = [*filterfalse(lambda pair: _is_said_again(pair, context, facts), pairs)]
     if not pairs:
         return
     current_id = getattr(view.turns[-1].message, "id", "")
@@ -167,6 +170,16 @@ def duplicate_message(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         problem = f"agent {event.agent!r} is sent {_named(names)} in turn {event.turn}"
         ids = [[first, two] for first, _, two, _ in names]
         yield Hit.at("CTX-07", call, problem, is_warning=True, ids=ids, sections=list(sections))
+
+
+def _is_said_again(pair: Pair, context: ContextView, facts: Facts) -> bool:
+    """Return whether code repeats a text of its own after an answer: that a tool failed again."""
+    identity = pair[0]
+    if not facts.is_code or identity != pair[2] or not facts.writers.get(int(identity[1:] or 0)):
+        return False
+    roles = ["again" if each.id == identity else each.role for each in context.messages]
+    at = [index for index, role in enumerate(roles) if role == "again"]
+    return all("assistant" in roles[first:second] for first, second in pairwise(at))
 
 
 class _Pasts(dict[tuple[str, str], bool]):

@@ -145,8 +145,10 @@ def _note_start(event: e.AgentStarted, facts: Facts) -> None:
     earlier.append(event)
 
 
-@lint("FLW-04", e.ContextBuilt, e.AgentFinished, when=_Repeating)
-def ping_pong(event: e.ContextBuilt | e.AgentFinished, facts: Facts) -> Iterable[Hit]:
+@lint("FLW-04", e.ContextBuilt, e.AgentFinished, e.TurnFinished, when=_Repeating)
+def ping_pong(
+    event: e.ContextBuilt | e.AgentFinished | e.TurnFinished, facts: Facts
+) -> Iterable[Hit]:
     """FLW-04: no agent runs again with the same state, input and first context.
 
     A run repeats another of its turn if the agent, its input, its first context, the source, type,
@@ -158,16 +160,12 @@ def ping_pong(event: e.ContextBuilt | e.AgentFinished, facts: Facts) -> Iterable
     #7471.
     """
     run = facts.view.runs.get(event.run)
-    if run is None or run.agent != event.agent:
-        return ()  # A summarizing agent's call within the run does not count.
-    return _repetition(event.run, facts)
-
-
-@lint("FLW-04", e.TurnFinished, when=_Repeating)
-def _compare_other_runs(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
-    """Compare the runs whose first context is still not known."""
-    for run in list(facts.notes_of(_Repeating)):
-        yield from _repetition(run, facts)
+    # A summarizing agent's call within the run does not count.
+    runs = [event.run] if run is not None and run.agent == event.agent else []
+    if isinstance(event, e.TurnFinished):  # The first contexts of others are still not known.
+        runs = [*facts.notes_of(_Repeating)]
+    for name in runs:
+        yield from _repetition(name, facts)
 
 
 def _repetition(run: str, facts: Facts) -> Iterable[Hit]:

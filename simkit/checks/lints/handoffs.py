@@ -130,9 +130,8 @@ def _handoff_of_start(
     event: e.AgentStarted, waiting: Sequence[e.HandoffMade]
 ) -> e.HandoffMade | None:
     """Return the handoff that a run should answer; None if it starts elsewhere in parallel."""
-    for handoff in waiting:
-        if handoff.handoff == event.handoff:
-            return handoff
+    if own := [each for each in waiting if each.handoff == event.handoff]:
+        return own[0]
     starts_elsewhere = event.after and all(handoff.run not in event.after for handoff in waiting)
     return None if event.group or starts_elsewhere else waiting[-1]
 

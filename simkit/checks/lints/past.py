@@ -119,27 +119,32 @@ def past_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
 def past_reordered(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """Find a message of an earlier turn behind one that was said after it.
 
-    Compared are the user's messages and agents' answers; words that are there twice, or that the
-    user has said several times, may stand anywhere. Seen in agno#3849 and taOS#2512.
+    Compared are the user's messages and agents' answers; words that are there twice, or that were
+    said several times, may stand anywhere. Seen in agno#3849 and taOS#2512.
     """
     view, call = facts.view, facts.view.calls[event.call]
     if facts.notes_of(_Past).relation is None:
         return
-    times = Counter(turn.message.content for turn in view.turns if turn.message is not None)
     numbers = Counter(message.number for message in call.context.messages)
     latest: Message | None = None
     for message in call.context.messages:
-        is_repeated = numbers[message.number] > 1 or times[message.content] > 1
-        if is_repeated or not _is_said(message, view):
+        if numbers[message.number] > 1 or not _is_said(message, view):
             continue
         if latest is None or message.number > latest.number:
             latest = message
-        elif message.turn < call.turn and facts.is_new("CTX-21", event.session, event.agent):
+        elif message.turn < call.turn and _is_clear(message, view) and _is_clear(latest, view):
+            if not facts.is_new("CTX-21", event.session, event.agent):
+                return
             problem = (
                 f"agent {call.agent!r} is sent {message.id}, of turn {message.turn}, behind "
                 f"{latest.id}, which was said after it: {short(message.content, SHOWN_MAX)!r}"
             )
             yield Hit.at("CTX-21", call, problem)
+
+
+def _is_clear(message: Message, view: View) -> bool:
+    """Return whether nobody has said the same, with thoughts before it or without them."""
+    return sum(each.content.endswith(message.content) for each in view.messages.values()) == 1
 
 
 def _is_said(message: Message, view: View) -> bool:
@@ -409,11 +414,10 @@ def reference_lost(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     unless messages were cut since, and no text is in their place, any earlier message will do. An
     application that knows no past is right as long as nobody refers to it.
     """
-    references, view = facts.notes.pop(_References), facts.view
-    turn = view.turns[-1]
+    references, cut = facts.notes.pop(_References), facts.notes_of(_Past).cut
+    turn = facts.view.turns[-1]
     if event.error is not None or event.waits_for or not turn.calls or turn.message is None:
         return
-    cut = facts.notes_of(_Past).cut
     cut_in = max(cut.get((event.session, agent), 0) for agent in turn.calls_by_agent)
     for word, earlier in _unsent(references, turn, turn.message, cut_in):
         problem = (
@@ -430,9 +434,8 @@ def _unsent(
 ) -> Iterable[tuple[str, int]]:
     """Yield the references to what no request of a turn has."""
     messages = [message for call in turn.calls for message in call.context.messages]
-    texts = (text for each in messages for text in texts_of(each))
-    rest = "\n".join(text.replace(user_message.content, "") for text in texts)
-    first = user_message.number
+    first, own = user_message.number, user_message.content
+    rest = "\n".join(text.replace(own, "") for each in messages for text in texts_of(each))
     has_past = any(each.role != "system" and 0 < each.number < first for each in messages)
     for word, earlier in references.items():
         if (earlier < cut_in or not has_past) and not [*whole_places(rest, word)]:
