@@ -405,9 +405,8 @@ def _back_in(
 
 
 _UNFILLED: Final = re.compile(
-    r"(?<![\w$\\`{}/])\{\{?\s*[A-Za-z_][\w.]{2,}\s*\}?\}(?![\w`/{}])|\[object Object\]|"
-    r"<[\w. <>]+ at 0x[0-9a-f]+>|(?<=: )undefined$|\b(?:named|called|for|dear) None\b",
-    re.MULTILINE,
+    r"(?m)(?<![\w$\\`{}/])\{\{?\s*[A-Za-z_][\w.]{2,}\s*\}?\}(?![\w`/{}])|\[object Object\]|"
+    r"<[\w. <>]+ at 0x[0-9a-f]+>|(?<=: )undefined$|\b(?:named|called|for|dear) None\b"
 )
 """A name in braces, an object as a language prints it, or no value where a name belongs."""
 _OF_TEMPLATES: Final = re.compile(r"(?i)placeholder|template|```")

@@ -360,9 +360,8 @@ def author_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         author, turn, is_listed = others[number]
         earlier = view.turns[turn - 1]
         calls = earlier.calls_by_agent.get(event.agent, ()) if not author else ()
-        is_own = any(earlier.message in call.context.messages for call in calls)
-        is_found = is_listed or is_own or author == event.agent
-        if is_found and facts.is_new("CTX-25", event.agent, number):
+        is_own = is_listed or any(earlier.message in each.context.messages for each in calls)
+        if (is_own or author == event.agent) and facts.is_new("CTX-25", event.agent, number):
             text = short(view.messages[number].content, SHOWN_MAX)
             change = "its own task as the user's" if author else "the user's words as an agent's"
             if is_listed:
