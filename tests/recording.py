@@ -14,7 +14,7 @@ import pytest
 
 from simkit.capture.http.loopback import listening
 from simkit.capture.http.request_router import Decision
-from simkit.core.gc_pause import thread_count
+from simkit.core.gc_pause import native_ids
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.session.workers import application
 from simkit.spec.scenario.files import Library, Prepared
@@ -135,7 +135,7 @@ def provider() -> Iterator[Provider]:
     thread.start()
     ready.wait()
     # A command copies only a process without other threads; no copy needs those of the tests.
-    threads = thread_count() - 1
+    threads = len(native_ids()) - 1
     application._Threads.own += threads
     try:
         yield result

@@ -311,7 +311,8 @@ def signatures_of(
             (
                 candidate
                 for candidate in signatures
-                if candidate.head == head and _shares_tools(candidate, offers)
+                if candidate.head == head
+                and (not offers or not candidate.offers or offers & candidate.offers)
             ),
             None,
         )
@@ -391,10 +392,6 @@ def _shared(systems: Sequence[str]) -> str:
     first, last = min(systems), max(systems)
     pairs = enumerate(zip(first, last, strict=False))
     return first[: next((place for place, (a, b) in pairs if a != b), len(first))]
-
-
-def _shares_tools(signature: PromptSignature, offers: set[str]) -> bool:
-    return not offers or not signature.offers or bool(offers & signature.offers)
 
 
 def _without_headings(system: str) -> str:

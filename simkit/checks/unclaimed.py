@@ -118,12 +118,9 @@ def check_lint_claims(
                 (*scope.path, "findings", place),
                 f"{name} is claimed, but {'not so ' if lines else 'not '}found {scope.words}",
                 turn=scope.turn,
-                context=cut_short(lines) or [_found_instead(scope_hits, scope)],
+                context=cut_short(lines)
+                or [f"lints found {scope.words}: {listed(sorted({hit.id for hit in scope_hits}))}"],
             )
-
-
-def _found_instead(scope_hits: Sequence[Hit], scope: Scope) -> str:
-    return f"lints found {scope.words}: {listed(sorted({hit.id for hit in scope_hits}))}"
 
 
 def sorted_hits(

@@ -38,9 +38,7 @@ from simkit.trace.views import View
 
 _DENIAL: Final = "$not"
 _UNIQUE: Final = "$unique"
-_EACH: Final = "$each"
-_CLOSED: Final = (_DENIAL, _UNIQUE, "$schema")
-_NEGATIVE: Final = (_DENIAL, _UNIQUE, _EACH, "$ne")
+_NEGATIVE: Final = (_DENIAL, _UNIQUE, "$each", "$ne")
 _ANY: Final = {"$any": True}
 _VALUES: Final = ("state", "reply")
 """The claims on values with keys of their own."""
@@ -71,7 +69,7 @@ def vacuous_claims(
                 reasons[key] = _why_vacuous(search, candidates, matcher, inner, turn)
             reason = reasons[key]
             if reason and not any(_is_of_claim(unheld_path, path, inner) for unheld_path in unheld):
-                subject = "this" if inner[-1] == _EACH else "its absence"
+                subject = "this" if inner[-1] == "$each" else "its absence"
                 reason = f"{path_text(inner)}: {reason}, so {subject} proves nothing"
                 yield Hit("RUN-03", reason, turn, path=(*path, *inner))
 
@@ -84,7 +82,7 @@ def _why_vacuous(
         return _why_uncompared(search, matcher, inner[:-1], turn)
     if not polarity_of(matcher).affirms:
         return ""  # The denial of a denial affirms.
-    if inner[-1] == _EACH:
+    if inner[-1] == "$each":
         is_asked = _DENIAL in inner or search.occurs(_ANY, inner[:-1])
         return "" if is_asked else "no such list in the trace has an element"
     is_message = _is_excludes(inner)
@@ -149,7 +147,7 @@ def _negatives(expect: Expect) -> Iterator[tuple[Path, Any]]:
 
 
 def _nots(at: Path, matcher: Any) -> Iterator[tuple[Path, Any]]:
-    for path, inner in walk(matcher, at, lambda key: key in _CLOSED):
+    for path, inner in walk(matcher, at, lambda key: key in (_DENIAL, _UNIQUE, "$schema")):
         if path != at and path[-1] in _NEGATIVE:
             yield path, inner
 

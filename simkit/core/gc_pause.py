@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -132,15 +133,15 @@ def collected_rarely() -> Iterator[None]:
             gc.set_threshold(*usual)
 
 
-def thread_count(ended: Collection[int | None] = ()) -> int:
-    """Return the number of this process's threads, also of those that Python does not know.
+# The thread of a copy of this process has the original's number.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: threading.current_thread()._set_native_id())  # type: ignore[attr-defined]
 
-    ``ended`` are the system's numbers of threads that do not count: it may still remove them.
-    """
-    tasks = Path("/proc/self/task")
-    if not tasks.exists():
-        return threading.active_count()
-    return sum(int(task.name) not in ended for task in tasks.iterdir())
+
+def native_ids() -> set[int | None]:
+    """Return the system's numbers of this process's threads, also of those Python does not know."""
+    listed = {int(task.name) for task in Path("/proc/self/task").glob("*")}
+    return {*listed} or {thread.native_id for thread in threading.enumerate()}
 
 
 def current_frames() -> dict[int, FrameType]:

@@ -1,9 +1,13 @@
 """Waits of 8 s that nobody ends; the user's message says for what."""
 
+import asyncio
 import threading
 import time
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from queue import Empty, Queue
+
+import numpy  # noqa: F401 - Its threads wait for work.
 
 
 def condition() -> None:
@@ -49,7 +53,29 @@ def joined() -> None:
     threading.Event().wait(8)
 
 
+async def waits_in_loop(seconds: float, until: float) -> None:
+    """Wait piece by piece, in two tasks, until a time."""
+
+    async def polls() -> None:
+        while time.monotonic() < until:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.Event().wait(), seconds)
+
+    await asyncio.gather(polls(), polls())
+
+
+def beside_loop() -> None:
+    """Wait in a thread for which a loop waits."""
+    asyncio.run(asyncio.to_thread(polled))
+
+
+def in_loop() -> None:
+    asyncio.run(waits_in_loop(0.5, time.monotonic() + 8))
+
+
 WAYS = {
+    "in_loop": in_loop,
+    "beside_loop": beside_loop,
     "event": lambda: threading.Event().wait(8),
     "condition": condition,
     "semaphore": lambda: threading.Semaphore(0).acquire(timeout=8),

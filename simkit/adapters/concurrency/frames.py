@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import dis
 import os
+import platform
 import queue
 import selectors
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import thread as pool_threads
+from contextlib import suppress
 from functools import lru_cache
 from inspect import getattr_static
 from multiprocessing import pool as process_pool
@@ -145,12 +147,18 @@ def _in_select(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
     call, outer = _call_at(frame.f_code, frame.f_lasti), frame.f_back
     if call is None or call.name not in ("poll", "select", "control", "_select") or outer is None:
         return False
-    if outer.f_code is not _RUN_ONCE:
+    loop = loop_at(frame)
+    if loop is None:
         # A thread that waits for a child process waits for no thread.
         return not outer.f_code.co_filename.endswith("subprocess.py")
-    loop = outer.f_locals["self"]
     due = loop._scheduled[0].when() if loop._scheduled else None
     return not loop._ready and (due is None or due > loop.time())
+
+
+def loop_at(frame: FrameType) -> Any:
+    """Return the event loop that looks here for what is next; None if it is none of asyncio's."""
+    outer = frame.f_back if frame.f_code in _SELECTS else None
+    return outer.f_locals["self"] if outer is not None and outer.f_code is _RUN_ONCE else None
 
 
 def _in_waitpid(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
@@ -188,20 +196,19 @@ BY_THREADS: Final = (_IN_CONDITION, _JOIN, _WORKER)
 _SELECTS: Final = {
     each.select.__code__ for name, each in vars(selectors).items() if name.endswith("Selector")
 }
-_KNOWN: Final[dict[CodeType, Callable[[FrameType, Mapping[int, FrameType]], bool]]] = {
-    _IN_CONDITION: _in_condition,
-    _JOIN: _in_join,
-    _WORKER: _in_pool,
-    process_pool.Pool._handle_tasks.__code__: _in_tasks,  # type: ignore[attr-defined]
-    process_pool.Pool._handle_results.__code__: _in_results,  # type: ignore[attr-defined]
-    **dict.fromkeys(_CHILD_WATCHERS, _in_waitpid),
-    **dict.fromkeys(_SELECTS, _in_select),
-}
 _TAKERS: Final = (
     process_pool.Pool._handle_tasks.__code__,  # type: ignore[attr-defined]
     process_pool.Pool._handle_results.__code__,  # type: ignore[attr-defined]
 )
 """They may have taken the last item of their queue, and not continued yet."""
+_KNOWN: Final[dict[CodeType, Callable[[FrameType, Mapping[int, FrameType]], bool]]] = {
+    _IN_CONDITION: _in_condition,
+    _JOIN: _in_join,
+    _WORKER: _in_pool,
+    **dict(zip(_TAKERS, (_in_tasks, _in_results), strict=True)),
+    **dict.fromkeys(_CHILD_WATCHERS, _in_waitpid),
+    **dict.fromkeys(_SELECTS, _in_select),
+}
 
 
 # The call of a frame
@@ -294,11 +301,29 @@ def movement(native: int | None) -> str | None:
 
 def descriptor(native: int | None) -> int | None:
     """Return the descriptor at which a thread waits in a call of the system, which shows it."""
-    try:
-        with open(f"/proc/self/task/{native}/syscall", encoding="ascii") as file:
-            return int(file.read().split()[1], 16)
-    except (OSError, IndexError, ValueError):  # It runs, or the system does not show it.
-        return None
+    call = _system_call(native)
+    return int(call[1], 16) if len(call) > 2 else None
+
+
+_FUTEX: Final = {"x86_64": "202", "aarch64": "98"}.get(platform.machine())
+"""The number of the system's call in which a thread waits for another one of its process."""
+
+
+def awaits_thread(native: int | None) -> bool:
+    """Return whether only another thread of this process ends what a thread waits for.
+
+    Native code's idle threads wait so, such as those of OpenBLAS, which an import of numpy starts.
+    """
+    call = _system_call(native)
+    # Number, address, operation, value, limit: `FUTEX_PRIVATE_FLAG` is 128.
+    return call[:1] == [_FUTEX] and int(call[2], 16) & 128 > 0 and call[4] == "0x0"
+
+
+def _system_call(native: int | None) -> list[str]:
+    """Return the call of the system in which a thread waits; short if it runs, or is not shown."""
+    with suppress(OSError), open(f"/proc/self/task/{native}/syscall", encoding="ascii") as file:
+        return file.read().split()
+    return []
 
 
 # Threads of a run

@@ -163,13 +163,14 @@ class LoopSleeps:
         with self._lock:
             timer.wakes = now + round(timer.delay_s * 1_000)
             self._timers = [*(each for each in self._timers if not each.is_over), timer]
+        self._look_at(timer.loop)
 
     @property
     def is_ending(self) -> bool:
         """Return whether a thread has still to notice that its timer was ended."""
         return self._ended is not None and self._ended.is_ending
 
-    def timer_before(self, wakes: int, *, is_outside: bool = False) -> Timer | None:
+    def timer_before(self, wakes: float, *, is_outside: bool = False) -> Timer | None:
         """Return the first timer that ends before a virtual time, at which something else wakes.
 
         A loop that waits for a socket or a pipe keeps its timers in real time: nobody knows how
@@ -216,21 +217,19 @@ class LoopSleeps:
         task.until = loop.time() + delay_s
         with self._lock:
             self._asleep.append(task)
-        if loop not in self._looking:
-            self._looking.add(loop)
-            loop.call_soon(self._look, loop, 0)
+        self._look_at(loop)
         try:
             await task.future
         finally:
             self._forget(task)
 
-    def end_first(self, mine: Timer, advance_to: Callable[[int], None]) -> None:
-        """Let the wait of a thread that ends first end now, unless a task sleeps."""
-        first = self.timer_before(mine.wakes + 1) if self.is_empty else None
-        if first is not None and first.thread:
+    def end_first(self, advance_to: Callable[[int], None]) -> Timer | None:
+        """Let the wait that ends first end now, unless a task sleeps; return it."""
+        first = self.timer_before(float("inf")) if self.is_empty else None
+        if first is not None:
             advance_to(first.wakes)
             self.wake(first)
-            mine.has_expired = first is mine
+        return first
 
     def wake(self, task: SleepingTask | Timer, *, is_outside: bool = False) -> None:
         """Let a task continue, or a timer end, from any thread."""
@@ -254,9 +253,16 @@ class LoopSleeps:
         with self._lock:
             self._asleep = [sleeper for sleeper in self._asleep if sleeper is not task]
 
+    def _look_at(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        if loop is not None and loop not in self._looking:
+            self._looking.add(loop)
+            # In a context of its own it sets no timer of the run.
+            loop.call_soon(self._look, loop, 0, context=Context())
+
     def _look(self, loop: asyncio.AbstractEventLoop, polls: int) -> None:
         """Let the next sleeper continue, if this loop has nothing else to do."""
-        if not any(task.loop is loop for task in self._asleep):
+        loops = [task.loop for task in self._asleep]
+        if loop not in [*loops, *(timer.loop for timer in self._timers if not timer.is_over)]:
             self._looking.discard(loop)
             return
         wait_s = _POLLS_S[min(polls, len(_POLLS_S) - 1)]
@@ -265,13 +271,11 @@ class LoopSleeps:
                 me = frozenset((threading.get_ident(),))
                 self._advance(wait_s if polls else 0.0, me, is_idle=lambda: _is_idle(loop))
         if _is_idle(loop):
-            # In a context of its own it is no timer of the run.
-            loop.call_later(wait_s, self._look, loop, polls + 1, context=Context())
+            loop.call_later(wait_s, self._look, loop, polls + 1)
         else:
             loop.call_soon(self._look, loop, 0)
 
 
 def _is_idle(loop: asyncio.AbstractEventLoop) -> bool:
     """Return whether a loop has nothing to run except the current call."""
-    ready: Any = loop._ready  # type: ignore[attr-defined]
-    return not ready
+    return not loop._ready  # type: ignore[attr-defined]

@@ -209,14 +209,18 @@ class ThreadTurns:
     def set_timer(self, timer: Timer) -> None:
         """Let a timer end in virtual time, if something would sleep beyond it.
 
-        The first wait of a thread ends at once if all wait for one another: nobody wakes one.
+        The first one ends as soon as all wait for one another: nobody wakes one.
         """
         if self.is_led and not self.is_over:
             self._tasks.add_timer(timer, self._now())
-            if timer.thread and not (self._stopped or self._next or self.is_awaited()):
+            if timer.thread and not (self._next or self.is_awaited() or self._tasks.is_ending):
                 with self._lock:
-                    if self.threads.only_wait(timer.thread):
-                        self._tasks.end_first(timer, self._advance_to)
+                    timer.has_expired = self._end_lone(True) is timer
+
+    def _end_lone(self, wakes: bool) -> Timer | None:
+        """End the first wait with a limit, if all others wait for one another; return it."""
+        is_lone = wakes and not self._stopped and self.threads.only_wait(threading.get_ident())
+        return self._tasks.end_first(self._advance_to) if is_lone else None
 
     def end_overdue(self, *, is_outside: bool = False) -> bool:
         """Let the timers end whose time has passed, since code kept their loop from running.
@@ -356,7 +360,7 @@ class ThreadTurns:
                     self._tasks.wake(task, is_outside=bool(self._silent))
                 return False
         if not self._next:
-            return True
+            return self._end_lone(wakes) is None
         chosen = self._next.pop(0)
         self._stopped = {k: thread for k, thread in self._stopped.items() if thread is not chosen}
         self.threads.begin_anew()
@@ -397,11 +401,9 @@ class ThreadTurns:
             or thread.waited_s >= watched_threads.LIMIT_S
             or (thread.follows and thread.follows())
         ]
-        return [min(may, key=self._place)] if may else []
-
-    def _place(self, stopped: StoppedThread) -> tuple[float, ...]:
-        """Return a sort key: work started inside a thread comes before the next thread."""
-        return self._within.get(int(stopped.rank), (stopped.rank,))
+        # Work started inside a thread comes before the next thread.
+        may.sort(key=lambda each: self._within.get(int(each.rank), (each.rank,)))
+        return may[:1]
 
     def _first_to_wake(self) -> StoppedThread | SleepingTask | Timer | None:
         """Return the sleeper with the earliest time, or a timer that ends before it.

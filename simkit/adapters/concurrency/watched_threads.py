@@ -19,16 +19,19 @@ from typing import Any, Final
 from simkit.adapters.concurrency.frames import (
     BY_THREADS,
     Waiting,
+    awaits_thread,
     awaits_work,
     descriptor,
     idle_worker,
     instructions_of,
+    loop_at,
     movement,
     thread_of,
     waiting,
 )
 from simkit.capture.http.places import place, user_frame
-from simkit.core.gc_pause import current_frames, thread_count
+from simkit.capture.http.timers import waits_outside
+from simkit.core.gc_pause import current_frames, native_ids
 
 SETTLE_S: Final = 0.02
 """Seconds that a thread must not move while it waits for something unknown.
@@ -49,11 +52,6 @@ class StartingThread:
     thread: threading.Thread | None
     waited_s: float = 0.0
     """Seconds that the others have waited for it."""
-
-    def has_died(self, alive: Container[int]) -> bool:
-        """Return whether it ended without having begun; ``alive`` are all living threads."""
-        ident = self.thread.ident if self.thread is not None else None
-        return ident is not None and ident not in alive
 
 
 @dataclass(slots=True)
@@ -77,10 +75,6 @@ class WatchedThread:
     """Seconds that it has been in this call."""
     polls: tuple[int, int] | None = None
     """The call with which it polls; None if it does not."""
-
-    def __post_init__(self) -> None:
-        if self.thread is not None:
-            self.native_id = self.thread.native_id
 
     def is_gone(self, ident: int) -> bool:
         """Return whether it has ended; the system then reuses its identifier."""
@@ -186,8 +180,9 @@ class WatchedThreads:
         # The system reuses the identifiers of ended threads.
         watched = self._watched.get(ident)
         if watched is None or watched.thread is not thread:
-            self._watched[ident] = new = WatchedThread(thread, threading.get_native_id())
-            self._native_ids.add(new.native_id)
+            number = threading.get_native_id() if thread is None else thread.native_id
+            self._watched[ident] = WatchedThread(thread, number)
+            self._native_ids.add(number)
 
     def begin(self, ident: int, rank: int) -> threading.Thread | None:
         """Record that a thread begins started or submitted work; return it, if Python knows it."""
@@ -200,8 +195,8 @@ class WatchedThreads:
 
     def lead(self, ident: int) -> WatchedThread | None:
         """Record that this thread leads a turn; return how it was watched before."""
-        before = self._watched.get(ident)
-        self._watched[ident] = WatchedThread(thread_of(ident), threading.get_native_id())
+        before = self._watched.pop(ident, None)
+        self._watch(ident, thread_of(ident))
         return before
 
     def forget(self, ident: int) -> None:
@@ -224,17 +219,18 @@ class WatchedThreads:
         return not self._starting and all(each == ident for each in self._watched)
 
     def only_wait(self, me: int) -> bool:
-        """Return whether all other threads of the process wait for one another, and for no loop.
+        """Return whether all other threads of the process wait for one another.
 
         Threads that were started by no `threading.Thread` are simkit's own.
         """
         frames = current_frames()
-        watched = (each for ident, each in self._watched.items() if not each.is_gone(ident))
-        ended = self._native_ids.difference(each.native_id for each in watched)
-        if self._starting or thread_count(ended) > len(frames):
+        known = self._native_ids.union(thread.native_id for thread in threading.enumerate())
+        awake = sum(not awaits_thread(each) for each in native_ids() - known)
+        if self._starting or awake > sum(thread_of(ident) is None for ident in frames):
             return False  # It begins, or native code's thread may wake one.
         return all(
-            frame.f_code in BY_THREADS and self.waiting(frame, ident, frames) != "no"
+            (not waits_outside(loop) if (loop := loop_at(frame)) else frame.f_code in BY_THREADS)
+            and self.waiting(frame, ident, frames) != "no"
             for ident, frame in frames.items()
             if ident != me and (ident in self._watched or thread_of(ident) is not None)
         )
@@ -260,12 +256,12 @@ class WatchedThreads:
         ``stopped`` are those that wait for their turn, ``waited_s`` the time since the last check.
         """
         frames = current_frames()
-        if self._starting and self._are_starting(frames, waited_s):
+        if self._are_starting(frames, waited_s):
             return False
         counts = instructions_of(frames)
         unknown: list[tuple[WatchedThread, FrameType]] = []
         is_resting = True
-        for ident, watched in self._present():
+        for ident, watched in [*self._watched.items()]:
             if ident in resting or ident in stopped or watched.is_left:
                 continue
             frame = frames.get(ident)
@@ -283,19 +279,13 @@ class WatchedThreads:
                 is_resting &= not self._is_waited_for(watched, frame, waited_s)
         return is_resting
 
-    def _present(self) -> Iterator[tuple[int, WatchedThread]]:
-        """Yield the threads that have not ended, and forget the others."""
-        for ident, watched in [*self._watched.items()]:
-            if watched.is_gone(ident):
-                del self._watched[ident]
-            else:
-                yield ident, watched
-
     def _are_starting(self, alive: dict[int, FrameType], waited_s: float) -> bool:
-        """Return whether a started thread is still expected to begin."""
+        """Forget threads that ended; return whether a started one is still expected to begin."""
+        self._watched = {i: each for i, each in self._watched.items() if not each.is_gone(i)}
         for rank, starting in [*self._starting.items()]:
             starting.waited_s += waited_s
-            if starting.has_died(alive):
+            ident = getattr(starting.thread, "ident", None)
+            if ident is not None and ident not in alive:  # It ended without having begun.
                 del self._starting[rank]
             elif starting.waited_s >= LIMIT_S:
                 del self._starting[rank]
@@ -331,18 +321,14 @@ class WatchedThreads:
     def waiting(self, frame: FrameType, ident: int, frames: dict[int, FrameType]) -> Waiting:
         """Return whether a thread rests where it is; ``perhaps`` until it was seen long enough."""
         queue = idle_worker(frame)
-        if queue is not None and self._is_about_to_take(queue):
-            return "no"
+        self._pending = {k: item for k, item in self._pending.items() if not item[1].done()}
+        if queue is not None and any(item[0] is queue for item in self._pending.values()):
+            return "no"  # It is about to take work from a pool's queue.
         if frame.f_code.co_filename in self._own_files:
             # It is about to stop or to continue, when this releases the lock; in another run it may
             # have stopped for long.
             return "no" if frame.f_locals.get("self") in (*self._owners, None) else "yes"
         return waiting(frame, ident, frames)
-
-    def _is_about_to_take(self, queue: object) -> bool:
-        """Return whether an idle worker is about to take work from a pool's queue."""
-        self._pending = {k: item for k, item in self._pending.items() if not item[1].done()}
-        return any(item[0] is queue for item in self._pending.values())
 
     def _is_waited_for(
         self, watched: WatchedThread, frame: FrameType | None, waited_s: float

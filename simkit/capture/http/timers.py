@@ -28,6 +28,7 @@ class Timer:
     wakes = thread = 0
     """The virtual time at which it ends, and the thread that waits; 0 for a loop."""
     call: None = None
+    loop: Any = None
 
     def __init__(self, delay_s: float) -> None:
         self.delay_s = delay_s

@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakSet
 
-from simkit.core.gc_pause import collected_rarely, thread_count
+from simkit.core.gc_pause import collected_rarely, native_ids
 
 MODULE: Final = "simkit.session.workers"
 _MESSAGE_MAX: Final = 1 << 20
@@ -81,7 +81,7 @@ def is_traced() -> bool:
 
 def is_watched() -> bool:
     """Return whether a copy would lack a thread, or be followed by a debugger or coverage."""
-    return thread_count() - _Threads.own > 1 or is_traced()
+    return len(native_ids()) - _Threads.own > 1 or is_traced()
 
 
 class _Threads:

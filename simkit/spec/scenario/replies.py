@@ -340,10 +340,6 @@ class ToolLine(fields.YamlModel):
 _LONG: Final = frozenset(("returns", "error", "latency_ms", "when", "unchecked"))
 
 
-def _is_long(value: Any) -> bool:
-    return isinstance(value, dict) and bool(value.keys() - {"unchecked"}) and set(value) <= _LONG
-
-
 def _refuse_misspelt(value: Any) -> None:
     """Reject a mapping with `returns` or `error` and a misspelt key beside it."""
     if not isinstance(value, dict):
@@ -361,7 +357,7 @@ def _refuse_misspelt(value: Any) -> None:
 
 
 def _tool_answer(value: Any, at: SourcePath = ()) -> ToolAnswer:
-    if not _is_long(value):
+    if not (isinstance(value, dict) and value.keys() - {"unchecked"} and set(value) <= _LONG):
         _refuse_misspelt(value)
         return ToolAnswer(returns=canonical(value))
     long = validated_inside(ToolLine, value, at)

@@ -88,7 +88,7 @@ def trace_diff(left: View, right: View) -> TraceDiff:
             return TraceDiff(declared, None)
     are_native = [_driver(view) == NATIVE for view in (left, right)]
     calls = Calls(not any(are_native), are_native[0] is are_native[1])
-    turns = [_start(left, right)]
+    turns = [TurnDiff(0, 0, "", state=tuple(edits(_initial_state(left), _initial_state(right))))]
     for mine, its in _paired(left, right):
         if mine is not None and its is not None:
             calls.compare(mine, its)
@@ -177,11 +177,6 @@ def _outcome_fields(turn: TurnView) -> dict[str, Any]:
 
 def _handoffs(turn: TurnView) -> list[dict[str, Any]]:
     return [plain(handoff.fields()) for handoff in turn.handoffs]
-
-
-def _start(left: View, right: View) -> TurnDiff:
-    """Return the diff of the state before the first turn."""
-    return TurnDiff(0, 0, "", state=tuple(edits(_initial_state(left), _initial_state(right))))
 
 
 def _initial_state(view: View) -> dict[str, Any]:

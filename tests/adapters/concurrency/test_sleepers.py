@@ -233,6 +233,8 @@ def test_a_framework_gives_a_tool_the_time_that_it_has(way: str) -> None:
 @pytest.mark.slow
 def test_a_wait_that_nobody_ends_is_over_at_once_in_virtual_time(tmp_path: Path) -> None:
     ways = [
+        "in_loop",
+        "beside_loop",
         "event",
         "condition",
         "semaphore",
