@@ -222,7 +222,7 @@ class AdapterConformance:
     def test_it_is_installed(self) -> None:
         """The entry point exists, with a driver or an instrumentation."""
         module = self._module()
-        if not callable(getattr(module, "driver", None)):
+        if not any(callable(getattr(module, x, None)) for x in ("driver", "instrumentation")):
             _fail(f"the adapter {self.adapter!r} ({module.__name__}) has no function `driver`")
 
     def test_what_is_declared_has_a_name_that_there_is(self) -> None:

@@ -157,7 +157,8 @@ turns:
 def test_a_declared_a_real_and_a_recorded_server_show_the_model_the_same(
     tmp_path: Path, client: str, entry: str, address: str
 ) -> None:
-    pytest.importorskip(client, reason=f"{client} is not installed: a session of nox has it")
+    for library in (client, *(["openai"] if client == "mcp" else [])):
+        pytest.importorskip(library, reason=f"{library} is not installed: a session of nox has it")
     file, code, server = (tmp_path / x for x in ("a.scenario.yaml", "reading.py", "server.py"))
     url = address and f"{address}/{'sse' if entry == 'sse' else 'mcp'}"
     command = [sys.executable, str(server), "stdio", "0"]
