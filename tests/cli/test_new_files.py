@@ -28,10 +28,16 @@ def test_a_file_is_written_only_where_nothing_is(tmp_path: Path, existing: str) 
     assert not file.is_file() or file.read_text() == ("new\n" if is_new else "old")
 
 
-def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SimkitError) as raised:
-        write_new(tmp_path / "gone" / "new.yaml", "new\n")
+def test_folders_of_a_file_are_made(tmp_path: Path) -> None:
+    assert write_new(tmp_path / "gone" / "new.yaml", "new\n")
 
-    assert str(raised.value) == (
-        f"{tmp_path}/gone/new.yaml: it cannot be written: No such file or directory"
-    )
+    assert (tmp_path / "gone" / "new.yaml").read_text() == "new\n"
+
+
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    name = "x" * 250
+
+    with pytest.raises(SimkitError) as raised:
+        write_new(tmp_path / name, "new\n")
+
+    assert str(raised.value) == f"{tmp_path}/{name}: it cannot be written: File name too long"
