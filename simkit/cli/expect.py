@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from simkit.cli.console import output_to_stderr, paint_for, wants_color
-from simkit.cli.init.checking import replayed_alone
+from simkit.cli.init.files import replayed_alone
 from simkit.cli.plan import RunPlan, cases_at
 from simkit.cli.running import Job
 from simkit.cli.selection import SelectedEntry

@@ -19,8 +19,7 @@ from simkit.capture.telemetry.exports import Export, read_export
 from simkit.capture.telemetry.recorded import RecordedConversation
 from simkit.capture.telemetry.records import steps_of
 from simkit.capture.telemetry.writing import otlp_of
-from simkit.cli.init.checking import root_of
-from simkit.cli.init.files import make_folder, write_new
+from simkit.cli.init.files import make_folder, root_of, write_new
 from simkit.cli.init.first_scenario import AppRequest, app_options
 from simkit.cli.init.first_test import options_of
 from simkit.cli.selection import pipelines_in

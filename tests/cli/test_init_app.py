@@ -463,6 +463,18 @@ FILES = {
         },
         ["airline.agents:triage_agent", "airline.agents:faq_agent"],
     ),
+    "functions that make one": (
+        {
+            "made.py": "from langgraph.graph import StateGraph\n"
+            "def build():\n  b = StateGraph(dict)\n  return b.compile()\n\ngraph = build()\n",
+            "maker.py": "from langgraph.graph import StateGraph\n"
+            "def build(name='x'):\n  graph = StateGraph(dict).compile()\n  return graph\n",
+            "parts.py": "from agents import Agent\n"
+            "def worker(name):\n  return Agent(name=name)\n\n"
+            "def model():\n  return 'gpt-5'\n\nteam = Agent(handoffs=[worker('a')])\n",
+        },
+        ["made:graph", "maker:build", "parts:team"],
+    ),
     "folders without __init__": (
         {
             "state/kept.py": "import openai\ndef answer(text): pass\n",

@@ -18,7 +18,7 @@ import msgspec
 
 from simkit.checks.findings import CLAIM, Finding
 from simkit.cli.console import Progress, paint_for
-from simkit.cli.init.checking import root_of
+from simkit.cli.init.files import root_of
 from simkit.core.errors import SimkitError
 from simkit.core.redact import Redactor
 from simkit.language.paths import literal

@@ -21,7 +21,7 @@ from simkit.adapters.environment import DUMMY_KEY
 from simkit.adapters.input_shapes import input_advised
 from simkit.cli.console import Progress
 from simkit.cli.init import files as folder_files
-from simkit.cli.init.checking import replayed_alone
+from simkit.cli.init.files import replayed_alone
 from simkit.cli.init.first_scenario import (
     OPTIONS_ADVISED,
     REPLIES_ADVISED,

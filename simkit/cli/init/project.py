@@ -210,6 +210,10 @@ class _Module(msgspec.Struct, frozen=True, eq=False):
         """Return something in it that may be tested."""
         return FoundApp(f"{self.name}:{attribute}", f"{why} {self.short}", self.folder)
 
+    def uses(self, packages: Iterable[str]) -> bool:
+        """Return whether it imports one of some packages, or from it."""
+        return any(_is_of(name, self.imports) for name in packages)
+
 
 def _modules(root: Path) -> list[_Module]:
     trees: dict[Path, ast.Module] = {}
@@ -266,7 +270,7 @@ def _is_of(package: str, imports: Iterable[str]) -> bool:
 def _objects(module: _Module) -> Iterator[FoundApp]:
     """Yield what a module assigns that a framework made, and does not use itself."""
     framework = next((f for name, f in _FRAMEWORKS.items() if _is_of(name, module.imports)), "")
-    names = [*_makes(module.tree)] if framework else []
+    names = [n for n in _makes(module.tree) if not n.startswith("_")] if framework else []
     # An agent that the module uses is a part of an app.
     nodes = (node for node in ast.walk(module.tree) if isinstance(node, ast.Name))
     used = {node.id for node in nodes if isinstance(node.ctx, ast.Load)}
@@ -275,13 +279,30 @@ def _objects(module: _Module) -> Iterator[FoundApp]:
 
 
 def _makes(tree: ast.Module) -> Iterator[str]:
-    """Yield the public names to which a module assigns what some framework made."""
-    for node in tree.body:
+    """Yield the names of what some framework made, and of functions that make it."""
+    functions = [node for node in tree.body if isinstance(node, _Function)]
+    makers = {each.name: each for each in functions if _is_maker(each)}
+    for name, call in _assigned(tree.body):
+        if _called(call) in makers or _MAKERS.fullmatch(_called(call)):
+            yield name
+    # A function that needs an argument makes parts.
+    yield from (name for name, function in makers.items() if not _required(function))
+
+
+def _is_maker(function: _Function) -> bool:
+    """Return whether a function returns what a framework makes in it."""
+    inside = [*ast.walk(function)]
+    calls = dict(_assigned(inside))
+    returned = [node.value for node in inside if isinstance(node, ast.Return)]
+    values = [calls.get(getattr(value, "id", ""), value) for value in returned]
+    return any(isinstance(v, ast.Call) and _MAKERS.fullmatch(_called(v)) for v in values)
+
+
+def _assigned(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.Call]]:
+    for node in nodes:
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if _MAKERS.fullmatch(_called(node.value)):
-                names = (target.id for target in targets if isinstance(target, ast.Name))
-                yield from (name for name in names if not name.startswith("_"))
+            yield from ((each.id, node.value) for each in targets if isinstance(each, ast.Name))
 
 
 def _called(call: ast.Call) -> str:
@@ -293,15 +314,14 @@ def _called(call: ast.Call) -> str:
 
 def _loop_of(module: _Module) -> str:
     """Return how an app that is an ``input()`` loop is named; empty where a module has none."""
-    used = {*_FRAMEWORKS, *_CLIENTS}
     body = module.tree.body
     readers = [node.name for node in body if isinstance(node, _Function) and _reads(node)]
     at_top = [node for node in body if not isinstance(node, _Function | ast.ClassDef)]
     has_guard = any(isinstance(n, ast.If) and "__main__" in ast.dump(n.test) for n in at_top)
     if any(_reads(node) for node in at_top) or (readers and has_guard):
         return module.name
-    is_of_models = any(_is_of(name, module.imports) for name in used)
-    return f"{module.name}:{readers[0]}" if readers and is_of_models else ""
+    is_loop = readers and module.uses((*_CLIENTS, *_FRAMEWORKS))
+    return f"{module.name}:{readers[0]}" if is_loop else ""
 
 
 def _reads(tree: ast.AST) -> bool:
@@ -311,34 +331,31 @@ def _reads(tree: ast.AST) -> bool:
 
 
 def _is_input(node: ast.AST) -> bool:
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id == "input"
-    # `asyncio.to_thread(input, …)`, `for line in sys.stdin`
-    is_handed_over = (
-        isinstance(node, ast.Name) and node.id == "input" and isinstance(node.ctx, ast.Load)
-    )
-    return is_handed_over or (isinstance(node, ast.Attribute) and node.attr == "stdin")
+    # `input()`, `asyncio.to_thread(input, …)`, `for line in sys.stdin`
+    if isinstance(node, ast.Name):
+        return node.id == "input" and isinstance(node.ctx, ast.Load)
+    return isinstance(node, ast.Attribute) and node.attr == "stdin"
 
 
 def _talks(module: _Module) -> Iterator[FoundApp]:
     """Yield the functions of one message that a module with a client has."""
-    if not any(_is_of(name, module.imports) for name in (*_CLIENTS, *_FRAMEWORKS)):
+    # Those beside a web framework are parts of an application that answers requests.
+    if not module.uses((*_CLIENTS, *_FRAMEWORKS)) or module.uses(_WEB):
         return
-    if any(_is_of(name, module.imports) for name in _WEB):
-        return  # They are parts of an application that answers requests.
     for node in module.tree.body:
         if isinstance(node, ast.ClassDef):
             methods = {inner.name for inner in node.body if isinstance(inner, _Function)}
             if methods & _TALKS:
                 yield module.app(node.name, "a class in")
-        elif isinstance(node, _Function) and _is_talk(node):
-            yield module.app(node.name, "a function in")
+    functions = [node for node in module.tree.body if isinstance(node, _Function)]
+    for name in [each.name for each in functions if _required(each) == 1]:
+        if name.split("_")[0] in _TALKS:
+            yield module.app(name, "a function in")
 
 
-def _is_talk(node: _Function) -> bool:
-    arguments = node.args
-    places = [*arguments.posonlyargs, *arguments.args]
-    return len(places) - len(arguments.defaults) == 1 and bool(node.name.split("_")[0] in _TALKS)
+def _required(function: _Function) -> int:
+    args = function.args
+    return len(args.posonlyargs) + len(args.args) - len(args.defaults)
 
 
 # How it is installed
