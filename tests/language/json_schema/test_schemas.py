@@ -11,7 +11,7 @@ from simkit.language import expressions
 from simkit.language.json_schema import check_schema, schema_errors
 from simkit.language.yaml import path_text
 from tests.golden import assert_says, cases
-from tests.language.telling import words_of
+from tests.language.error_texts import error_text
 
 
 @cases(__file__, "errors")
@@ -70,7 +70,7 @@ def test_malformed_schema_is_refused_with_its_place(schema: Any, says: str) -> N
     with pytest.raises(MatcherError) as raised:
         check_schema(schema, {"Route": {}})
 
-    assert_says(words_of(raised.value), says)
+    assert_says(error_text(raised.value), says)
 
 
 def test_properties_that_are_not_declared_are_reported_in_their_order() -> None:

@@ -27,7 +27,7 @@ from simkit.language.matching.kinds import (
 )
 from tests.checks.judging import MEALS, describe_findings
 from tests.golden import assert_says, cases
-from tests.language.telling import words_of
+from tests.language.error_texts import error_text
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_can_never_hold_is_refused(kind: str, matcher: Any, says: str) -> N
     with pytest.raises(MatcherError) as problem:
         check_kind(matcher, getattr(kinds, kind))
 
-    assert_says(words_of(problem.value), says)
+    assert_says(error_text(problem.value), says)
 
 
 @pytest.mark.parametrize("kind", [AGENTS, HANDOFFS, NAMES, MESSAGES, EVENTS])

@@ -9,7 +9,7 @@ import pytest
 from simkit.core.errors import MatcherError
 from simkit.language.matching import OPERATORS, check, holds
 from tests.golden import assert_says, cases
-from tests.language.telling import words_of
+from tests.language.error_texts import error_text
 
 BOTH_WAYS = "write `{$exact: {}}` for an empty mapping, `{$any: true}` for any value"
 TYPES = (
@@ -23,7 +23,7 @@ def test_value_that_is_no_matcher_is_refused_with_its_place(matcher: Any, says: 
     with pytest.raises(MatcherError) as error:
         check(matcher)
 
-    assert_says(words_of(error.value), says)
+    assert_says(error_text(error.value), says)
 
 
 def test_an_object_is_no_matcher() -> None:

@@ -6,8 +6,8 @@ from simkit.core.errors import MatcherError
 from simkit.language.yaml import path_text
 
 
-def words_of(problem: MatcherError) -> str:
-    """All that it says: where, what, a near word, those that are known, and the advice."""
+def error_text(problem: MatcherError) -> str:
+    """Return all that it says: where, what, a near word, those that are known, and the advice."""
     where = path_text(problem.path) or "all"
     known = ", ".join(problem.known)
     lines = (f"{where}: {problem.what}", f"near: {problem.word}", f"known: {known}")
