@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from simkit.checks.claims import FindingBuilder
 from simkit.checks.findings import Path
-from simkit.core.messages import ABSENT, Dropped, Message, ToolCall
+from simkit.core.messages import ABSENT, ToolCall
 from simkit.language.json_schema import is_array, is_object
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.matching.operators import OF_ELEMENTS, OF_NUMBERS, TYPE_NAMES, is_operator
@@ -221,9 +221,7 @@ def _at(key: str, values: Iterable[Any]) -> Iterator[Any]:
 
 def _is_spoken(value: Any) -> bool:
     """Return whether it is a message or a call, whose keys are checked before the run."""
-    return isinstance(value, (Message, Dropped, ToolCall)) or (
-        isinstance(value, Mapping) and "role" in value and "content" in value
-    )
+    return isinstance(value, ToolCall) or TYPE_NAMES["message"](value)
 
 
 def _read(value: Any) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence, Sized
 from typing import Any, Final, Literal, TypeAlias, final
 
 import msgspec
+from msgspec.structs import astuple
 
 JsonValue: TypeAlias = Any
 """``None``, a bool, a number, a text, or a list or text-keyed mapping of such values."""
@@ -189,6 +190,13 @@ class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return int(self.id[1:]) if self.id else 0
 
 
+class KeptMessage(Message, frozen=True, gc=False, omit_defaults=True):
+    """A message as a value of a channel, an output, a payload: no matcher takes it for its text."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and astuple(self) == astuple(other)
+
+
 class Dropped(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One message, or part of one, that a history section read and did not show."""
 
@@ -197,10 +205,6 @@ class Dropped(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """``message``, ``tool_calls`` (the calls were cut out of it) or ``content`` (edited)."""
     by: str
     """The filter's name, or ``window``."""
-
-
-_MESSAGE_KEYS: Final = ("role", "content", "agent", "section", "calls", "id", "turn", "tool",
-                        "call_id", "data")  # fmt: skip
 
 
 def message_field(value: Message | Dropped | ToolCall, key: str) -> Any:
@@ -220,7 +224,7 @@ def message_field(value: Message | Dropped | ToolCall, key: str) -> Any:
     if key == "thinking":
         thinking = thinking_of(value)
         return ABSENT if thinking is None else thinking
-    if key not in _MESSAGE_KEYS:
+    if key not in Message.__struct_fields__:
         return ABSENT
     field = getattr(value, key)
     if key in ("section", "tool", "call_id", "id") and field == "":

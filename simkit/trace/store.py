@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.errors import TraceError
-from simkit.core.messages import JsonValue, Message
+from simkit.core.messages import JsonValue, KeptMessage, Message
 from simkit.trace.asides import ASIDES, without_asides
 from simkit.trace.events import AnyEvent
 from simkit.trace.reducers import Appended
@@ -88,7 +88,7 @@ def canonical(value: Any) -> JsonValue:
         return mapping
     if kind in _LISTS:
         return [item if type(item) in _SCALARS else canonical(item) for item in value]
-    if kind is Message:
+    if kind is Message or kind is KeptMessage:
         return {"$message": int(value.id[1:])} if value.id else _unlogged(value)
     if kind is References:
         return [*value]
@@ -104,7 +104,7 @@ def copied(value: Any) -> Any:
     results.
     """
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None or kind is Message:
+    if kind is str or kind is int or kind is bool or value is None or isinstance(value, Message):
         return value
     if kind is dict or isinstance(value, Mapping):
         return {(k if type(k) is str else _key(k)): copied(v) for k, v in value.items()}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -207,7 +208,8 @@ HOLDING = {
         turns:
           - user: hi
             replies: {a: ok}
-            expect: {state: {x.a.b: 2, x: {a: {b: 3}, a.c: {$absent: true}}, messages: [hi, "2"]}}
+            expect:
+              state: {x.a.b: 2, x: {a: {b: 3}, a.c: {$absent: true}}, "messages[-1].content": "2"}
         """,
     ),
     "a delegate's delegate returns to it, and its depth is limited": (
@@ -301,6 +303,28 @@ def test_legal_and_unusual_scenario_holds(name: str) -> None:
     ran = run_yaml(*HOLDING[name])
 
     assert [(finding.where, finding.what) for finding in ran.judgement.findings] == []
+
+
+LEFT: Final = (
+    "${run.reply}",
+    "${run.final_message}",
+    {"content": "${run.reply}"},
+    ["${run.reply}"],
+)
+NAMED: Final = ("ok", {"assistant": "ok"}, {"$exact": {"content": "ok"}}, ["ok"])
+
+
+@pytest.mark.parametrize("claim", range(len(NAMED)))
+@pytest.mark.parametrize("left", range(len(LEFT)))
+def test_claim_on_a_value_is_red_if_an_agent_leaves_one_of_another_kind(
+    left: int, claim: int
+) -> None:
+    ran = run_yaml(
+        one_agent("out: {}", f"writes: {{out: {{reply: {json.dumps(LEFT[left])}}}}}"),
+        f"{ONE_TURN[:-2]}, expect: {{state: {{out.reply: {json.dumps(NAMED[claim])}}}}}}}]",
+    )
+
+    assert bool(ran.judgement.findings) is (left != claim)
 
 
 # What a parallel group sees and loses

@@ -92,10 +92,16 @@ def exactly(plain: Mapping[str, Any], at: Path, build: Build) -> Condition:
             for key in value:
                 if key not in named:
                     yield Miss((key,), at, "", NOTHING, value[key])
-        elif not node.entries and isinstance(value, (Message, Dropped, ToolCall)):
+        elif not node.entries if isinstance(value, ToolCall) else _lacks_role(node, value):
             yield Miss((), at, "$exact", plain, value)
 
     return unless(misses)
+
+
+def _lacks_role(node: Keyed, value: Any) -> bool:
+    """Return whether a value is a message, of which no key names the role that each has."""
+    keys = (entry.role or entry.key for entry in node.entries)
+    return isinstance(value, (Message, Dropped)) and not {*keys} & {"role", *ROLE_ALIASES}
 
 
 def _keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Keyed:

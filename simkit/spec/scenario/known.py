@@ -5,7 +5,6 @@ The names in claims on arguments, payloads and results are those of their schema
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -13,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from simkit.core.messages import CallLine
+from simkit.core.messages import CallLine, as_json
 from simkit.language.matching import kinds
 from simkit.language.matching.kinds import Kind
 from simkit.language.matching.schema_names import Place, RecordPlace, SchemaPlace, unknown_names
@@ -131,7 +130,7 @@ def values_in(scenario: Scenario) -> FileValues:
                 if "json_" in line.model_fields_set:
                     outputs.setdefault(agent, []).append(line.json_)
                 elif line.text is not None and "{" in line.text:
-                    outputs.setdefault(agent, []).append(_json_of(line.text))
+                    outputs.setdefault(agent, []).append(as_json(line.text))
                 is_all &= line.function is None
                 calls: Sequence[CallLine] = line.calls or ()
                 for call in calls:
@@ -142,14 +141,6 @@ def values_in(scenario: Scenario) -> FileValues:
             for answer in result.answers:
                 results.setdefault(tool, []).extend(_options(answer.returns))
     return FileValues(args, payloads, results, outputs, is_all)
-
-
-def _json_of(text: str) -> Any:
-    """Return the value of a text; None if the JSON in it stands among other words."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 def _options(value: Any) -> Iterator[Any]:

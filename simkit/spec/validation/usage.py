@@ -21,7 +21,6 @@ from simkit.language.yaml import FILE_BYTES_MAX, Document, text_of
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.root_names import leads_to
 from simkit.spec.scenario.apps import App
-from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, SIMULATION_SUFFIX
 from simkit.spec.scenario.model import Scenario, Shared
@@ -38,7 +37,8 @@ class Claimed:
     """The words that the claims of a scenario mention."""
 
     def __init__(self, scenario: Scenario, document: Document) -> None:
-        self.by_code = any(scope.has("satisfies") for scope in _scopes(scenario))
+        scopes = [scenario.expect, *(turn.expect for turn in scenario.turns)]
+        self.by_code = any(scope.has("satisfies") for scope in scopes)
         """Whether a user's predicate may read anything."""
         words: set[str] = set()
         for turn in range(len(scenario.turns)):
@@ -141,12 +141,6 @@ def _parts(text: str) -> Iterator[str]:
 def _longest(texts: Iterable[str]) -> set[str]:
     """Return the longest word of each text."""
     return {max(parts, key=len) for text in texts if (parts := list(_parts(text)))}
-
-
-def _scopes(scenario: Scenario) -> Iterator[Expect]:
-    yield scenario.expect
-    for turn in scenario.turns:
-        yield turn.expect
 
 
 def _words(value: Any) -> Iterator[str]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
-from simkit.core.messages import JsonValue, Message
+from simkit.core.messages import JsonValue, KeptMessage, Message
 from simkit.language.matching.values import ToolName
 from simkit.trace import events as e
 from simkit.trace.changes import has_changes, is_change, new_parts
@@ -112,9 +112,9 @@ class View:
         if kind is dict:
             if len(value) == 1:
                 if "$message" in value:
-                    return self.messages[value["$message"]]
+                    return KeptMessage(*astuple(self.messages[value["$message"]]))
                 if "$unlogged" in value:
-                    return Message(**value["$unlogged"])
+                    return KeptMessage(**value["$unlogged"])
                 if "$data" in value:
                     return {k: self.resolved(v) for k, v in value["$data"]}
             return {k: self.resolved(v) for k, v in value.items()}
