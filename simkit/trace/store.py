@@ -58,6 +58,7 @@ class References(list[JsonValue]):
 
 
 _SCALARS: Final = frozenset((str, int, bool, NoneType))
+_MESSAGES: Final = (Message, KeptMessage)
 _LISTS: Final = frozenset((list, tuple, Appended))
 
 
@@ -88,7 +89,7 @@ def canonical(value: Any) -> JsonValue:
         return mapping
     if kind in _LISTS:
         return [item if type(item) in _SCALARS else canonical(item) for item in value]
-    if kind is Message or kind is KeptMessage:
+    if kind in _MESSAGES:
         return {"$message": int(value.id[1:])} if value.id else _unlogged(value)
     if kind is References:
         return [*value]

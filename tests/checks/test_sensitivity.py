@@ -222,13 +222,13 @@ def whole(value: Any) -> Any:
 
 
 TEXTS = ["You are the desk.", "bikes", "Hi.", "How long?"]
-SAID = [{"content": text} for text in ("Hello", "Hi.", "How long?", "One hour.")]
+LOG = [{"content": text} for text in ("Hello", "Hi.", "How long?", "One hour.")]
 FIRST = "turn 1: said; desk: current message; desk: instructions; desk: known"
 CLAIMS = {
     "agents": Row({"agents": ["desk", "expert"]}, "desk: agent"),
     "reply": Row({"reply": "One hour."}, "reply"),
     "state": Row(
-        {"state": {"topic": "trains", "messages": SAID}},
+        {"state": {"topic": "trains", "messages": LOG}},
         "turn 1: user; turn 1: said; user; expert: said; expert: topic",
     ),
     "handoffs": Row(
