@@ -21,6 +21,7 @@ from simkit.capture.http.request_router import ChunkRecorder, Decision, Forward,
 from simkit.core.errors import CassetteMissed, NetworkRefused, WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, ToolCall, as_json
 from simkit.language.json_schema import schema_errors
+from simkit.language.paths import with_parts
 from simkit.providers import a2a
 from simkit.providers.attachments import Chains
 from simkit.providers.failures import FAILURES
@@ -141,12 +142,8 @@ def _text(body: bytes) -> JsonValue:
 
 
 def _without_files(value: Any) -> JsonValue:
-    if isinstance(value, dict):
-        return {key: _without_files(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_files(item) for item in value]
     is_file = isinstance(value, str) and len(value) > FILE_LETTERS_MIN and " " not in value
-    return canonical(value.encode()) if is_file else value
+    return canonical(value.encode()) if is_file else with_parts(value, _without_files)
 
 
 def record_answer(

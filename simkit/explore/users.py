@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from simkit.core.messages import JsonValue
 from simkit.explore.choices import Choices, Source
 from simkit.explore.claims import STATE, Part
-from simkit.language.paths import as_text
+from simkit.language.paths import as_text, walk
 from simkit.spec.scenario.moments import ANY_TOOL, AT_END, AT_START
 from simkit.spec.scenario.simulated_users import END, SimulatedUser, sample, session_name
 from simkit.spec.scenario.simulations import (
@@ -44,7 +44,7 @@ def answer_to(question: JsonValue, choices: Choices) -> JsonValue:
     (``action_requests``), those that an agent inbox shows (a list with ``action_request``), and
     calls that wait for approval (``tool`` and ``args``).
     """
-    for part in _parts_of(question):
+    for _, part in walk(question):
         if isinstance(part, Mapping) and isinstance(part.get("action_requests"), (list, tuple)):
             return {"decisions": [*_decisions(part, choices)]}
         if isinstance(part, (list, tuple)) and part and all(map(_is_of_inbox, part)):
@@ -58,17 +58,6 @@ def question_in(events: Sequence[Event]) -> JsonValue:
     """Return the last question that events hold; None if they hold none."""
     questions = (event.question for event in reversed(events) if type(event) is TurnInterrupted)
     return next(questions, None)
-
-
-def _parts_of(value: JsonValue) -> Iterator[JsonValue]:
-    """Yield a value and all values inside, the outer ones first."""
-    yield value
-    if isinstance(value, Mapping):
-        inner: Any = value.values()
-    else:
-        inner = value if isinstance(value, (list, tuple)) else ()
-    for part in inner:
-        yield from _parts_of(part)
 
 
 def _decisions(request: Mapping[str, Any], choices: Choices) -> Iterator[JsonValue]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -83,15 +83,32 @@ def is_array(value: Any) -> bool:
     )
 
 
+def parts_of(value: Any) -> Collection[Any]:
+    """Return the values directly inside a mapping or a list; any other value has none."""
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if is_array(value) else ()
+
+
+def with_parts(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a mapping or a list with its parts changed; any other value as it is."""
+    if isinstance(value, Mapping):
+        return {key: change(part) for key, part in value.items()}
+    return [change(part) for part in value] if is_array(value) else value
+
+
 def leaves(value: Any) -> Iterator[Any]:
     """Yield the values inside mappings and lists that are neither; or the value itself."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if is_array(value):
-        for inner in value:
-            yield from leaves(inner)
-    else:
+    if not isinstance(value, Mapping) and not is_array(value):
         yield value
+    for part in parts_of(value):
+        yield from leaves(part)
+
+
+def words_in(value: Any) -> Iterator[str]:
+    """Yield all texts of a value, keys too."""
+    for path, inner in walk(value):
+        yield from (word for word in (*path[-1:], inner) if isinstance(word, str))
 
 
 def with_texts(value: Any, change: Callable[[str], Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.messages import HANDOFF_PREFIX, JsonValue
+from simkit.language.paths import walk, with_parts
 from simkit.providers.values import Offer, ParsedRequest
 from simkit.runtime.compiled import CompiledAgent, CompiledPipeline
 from simkit.runtime.functions import schema_of
@@ -144,13 +145,10 @@ def self_contained(schema: JsonValue, named: Mapping[str, JsonValue]) -> JsonVal
 
 def refers_inside(schema: JsonValue) -> bool:
     """Return whether a schema has references to its own parts, and so is one document."""
-    if isinstance(schema, list):
-        return any(map(refers_inside, schema))
-    if not isinstance(schema, dict):
-        return False
-    target = schema.get("$ref")
-    is_inside = isinstance(target, str) and target.startswith("#")
-    return is_inside or any(map(refers_inside, schema.values()))
+    return any(
+        isinstance(part, Mapping) and str(part.get("$ref")).startswith("#")
+        for _, part in walk(schema)
+    )
 
 
 def _defined(name: str) -> str:
@@ -161,17 +159,13 @@ def _pointing_inside(
     value: JsonValue, named: Mapping[str, JsonValue], used: dict[str, JsonValue], at: str
 ) -> JsonValue:
     """Return a schema at a new place, with its references adapted."""
-    if isinstance(value, list):
-        return [_pointing_inside(item, named, used, at) for item in value]
-    if not isinstance(value, dict):
-        return value
-    mapping = {key: _pointing_inside(item, named, used, at) for key, item in value.items()}
-    target = value.get("$ref")
+    moved = with_parts(value, lambda part: _pointing_inside(part, named, used, at))
+    target = value.get("$ref") if isinstance(value, Mapping) else None
     if isinstance(target, str):
         name, _, pointer = target.partition("#")
         if name in named:
             used[name] = None
-            mapping["$ref"] = f"{_defined(name)}{pointer}"
+            moved["$ref"] = f"{_defined(name)}{pointer}"
         elif not name:
-            mapping["$ref"] = f"{at}{pointer}"
-    return mapping
+            moved["$ref"] = f"{at}{pointer}"
+    return moved

@@ -21,6 +21,7 @@ from simkit.core.text import PASSING
 from simkit.language.matching import compile_matcher
 from simkit.language.matching.mappings import CALL_FIELDS
 from simkit.language.matching.values import Content, ToolName, is_list
+from simkit.language.paths import walk, with_parts
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.writing import flow
 from simkit.trace.views import CallView, TurnView, View
@@ -207,15 +208,11 @@ class StableClaims:
 
     def lasting(self, claim: Any, most: int | None = None) -> Any:
         """Return a claim without values that change, and with texts cut to ``most`` characters."""
-        if isinstance(claim, Mapping):
-            if [*claim] == ["$starts"]:
-                start = self.lasting(claim["$starts"])
-                return start if isinstance(start, Mapping) else claim
-            return {key: self.lasting(inner, most) for key, inner in claim.items()}
-        if is_list(claim):
-            return [self.lasting(inner, most) for inner in claim]
+        if isinstance(claim, Mapping) and [*claim] == ["$starts"]:
+            start = self.lasting(claim["$starts"])
+            return start if isinstance(start, Mapping) else claim
         if not isinstance(claim, str):
-            return claim
+            return with_parts(claim, lambda part: self.lasting(part, most))
         for pattern in PASSING.finditer(claim):
             if pattern.group() not in self._own_words:
                 return _starting(claim[: pattern.start()])
@@ -233,27 +230,17 @@ def texts_of(turns: Any) -> list[str]:
         for turn in turns:
             if isinstance(turn, Mapping):
                 for key in ("user", "resume", "replies", "tool_results"):
-                    for text in _leaves(turn.get(key)):
+                    for path, text in walk(turn.get(key)):
+                        if not isinstance(text, str) or not _NO_TEXTS.isdisjoint(path):
+                            continue
                         first = (text.strip().splitlines() or [""])[0][:START_MAX].strip()
                         if len(first) >= _LEAST and not first.isalpha() and "${" not in first:
                             texts[first] = None
     return [*texts]
 
 
-_NO_TEXTS: Final = ("to", "from", "type", "mode", "latency_ms", "signature", "url")
+_NO_TEXTS: Final = {"to", "from", "type", "mode", "latency_ms", "signature", "url"}
 """Keys of lines and results whose values are no texts."""
-
-
-def _leaves(data: Any) -> Iterator[str]:
-    if isinstance(data, str):
-        yield data
-    elif isinstance(data, Mapping):
-        for key, value in data.items():
-            if key not in _NO_TEXTS:
-                yield from _leaves(value)
-    elif is_list(data):
-        for item in data:
-            yield from _leaves(item)
 
 
 def words_of(data: Any) -> str:

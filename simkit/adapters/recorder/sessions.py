@@ -15,6 +15,7 @@ import msgspec
 from simkit.adapters.recorder import histories
 from simkit.adapters.recorder.handoffs import may_turn_out, with_handoffs, with_targets
 from simkit.core.messages import JsonValue, Message, ToolCall
+from simkit.language.paths import with_parts
 from simkit.trace import events as e
 from simkit.trace.events import Cut, HandoffRequested
 from simkit.trace.recorder import Sink
@@ -289,9 +290,7 @@ def _args_bytes(args: JsonValue) -> bytes:
 def _whole(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, dict):
-        return {key: _whole(inner) for key, inner in value.items()}
-    return [*map(_whole, value)] if isinstance(value, list) else value
+    return with_parts(value, _whole)
 
 
 # Renaming: names that a scenario's rules give to agents with other framework names.

@@ -17,7 +17,7 @@ from simkit.core.messages import JsonValue, Message
 from simkit.core.text import counted, short
 from simkit.language.json_schema import is_number
 from simkit.language.matching import Matcher, compile_matcher
-from simkit.language.paths import as_text, is_array, leaves
+from simkit.language.paths import as_text, leaves, parts_of
 from simkit.language.recognition import Sought, whole_places
 from simkit.trace import events as e
 from simkit.trace.views import CallView, ContextView, MadePart, ShownPart, StreamView
@@ -97,18 +97,15 @@ def _short_values(channel: str, value: Any) -> Iterator[tuple[Sought, ...]]:
     """Yield the values that only their keys make recognizable: alone, or two of a mapping."""
     if _is_short(value):
         yield (Sought(value, channel),)
-    elif isinstance(value, Mapping):
+        return
+    if isinstance(value, Mapping):
         short_values = [Sought(part, key) for key, part in value.items() if _is_short(part)]
         clear = [sought for sought in short_values if _digits(sought.value) >= KEYED_DIGITS_MIN]
         yield from ((sought,) for sought in clear)
         yield from pairwise(sought for sought in short_values if sought not in clear)
-        for part in value.values():
-            if not _is_short(part):
-                yield from _short_values("", part)
-    elif is_array(value):
-        for part in value:
-            if not _is_short(part):
-                yield from _short_values("", part)
+    for part in parts_of(value):
+        if not _is_short(part):
+            yield from _short_values("", part)
 
 
 def _is_short(value: Any) -> bool:

@@ -20,6 +20,7 @@ from simkit.core.messages import Message
 from simkit.core.text import short_end
 from simkit.language.expressions import Expression
 from simkit.language.paths import is_array as is_array
+from simkit.language.paths import parts_of, with_parts
 
 
 def equal(left: Any, right: Any) -> bool:
@@ -134,11 +135,7 @@ def plain(value: Any) -> Any:
     """Return a value with lists and mappings of any class as those of JSON."""
     if isinstance(value, Message):
         return {"role": value.role, "content": value.content}
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    if is_array(value):
-        return [plain(item) for item in value]
-    return value
+    return with_parts(value, plain)
 
 
 def shortened(text: str) -> str:
@@ -239,8 +236,7 @@ def _anchored(schema: Any, name: str) -> Any:
     """Return the schema with an ``$anchor``; None if there is none."""
     if isinstance(schema, Mapping) and schema.get("$anchor") == name:
         return schema
-    inner = schema.values() if isinstance(schema, Mapping) else schema if is_array(schema) else ()
-    return next(filter(None, (_anchored(part, name) for part in inner)), None)
+    return next(filter(None, (_anchored(part, name) for part in parts_of(schema))), None)
 
 
 def _check_operand(word: str, operand: Any, at: Path) -> None:

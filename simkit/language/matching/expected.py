@@ -12,8 +12,8 @@ import msgspec
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ROLE_ALIASES, Message
 from simkit.core.text import hinted, short
-from simkit.language.json_schema import is_array
 from simkit.language.matching import Matcher, check
+from simkit.language.paths import is_array, with_parts
 from simkit.language.yaml import near, path_text
 
 _UNCOMPARED: Final = object()
@@ -106,11 +106,7 @@ def plain(value: Any) -> Any:
         return value.source
     if isinstance(value, MatcherFunction):
         raise uncalled(value)
-    if isinstance(value, Mapping):
-        return {key: plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(inner) for inner in value]
-    return value
+    return with_parts(value, plain)
 
 
 def explained(operator: str, left: Any, right: Any) -> list[str] | None:

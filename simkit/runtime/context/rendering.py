@@ -14,7 +14,7 @@ import msgspec
 from simkit.core.errors import ReferenceInvalid, Unsupported
 from simkit.core.messages import ABSENT, JsonValue, Message
 from simkit.core.requirements import install_command
-from simkit.language.paths import Part, follow, lookup, parse
+from simkit.language.paths import Part, follow, lookup, parse, parts_of
 from simkit.language.yaml import SourcePath, path_text
 from simkit.spec.pipeline.model import BUILT_IN_COUNTER
 from simkit.spec.pipeline.recipe import HandoffSection, PreviousAgents
@@ -255,11 +255,8 @@ def _longest(value: JsonValue) -> int:
     """Return the number of items at which nothing is cut."""
     if isinstance(value, str):
         return -(-len(value) // CHARACTERS_PER_ITEM)
-    if isinstance(value, dict):
-        return max(map(_longest, value.values()), default=0)
-    if isinstance(value, list):
-        return max(len(value), max(map(_longest, value), default=0))
-    return 0
+    inner = max(map(_longest, parts_of(value)), default=0)
+    return max(len(value), inner) if isinstance(value, list) else inner
 
 
 def _cut(value: JsonValue, most: int, at: SourcePath, losses: list[Loss]) -> JsonValue:

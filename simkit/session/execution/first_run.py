@@ -25,6 +25,7 @@ from simkit.core.errors import SimkitError
 from simkit.core.messages import JsonValue, Message, ToolCall, Usage
 from simkit.language.json_schema import schema_errors
 from simkit.language.json_schema.examples import example_of
+from simkit.language.paths import with_parts
 from simkit.providers.body_reader import json_text
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, header
 from simkit.providers.protocols import require_key
@@ -415,8 +416,5 @@ def _with_default(schema: Any, kind: str, keyword: str, value: Any) -> Any:
 
 def _with_parts(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
     """Return a schema with all its mappings changed."""
-    if isinstance(schema, Mapping):
-        return change({key: _with_parts(part, change) for key, part in schema.items()})
-    if isinstance(schema, list | tuple):
-        return [_with_parts(part, change) for part in schema]
-    return schema
+    whole = with_parts(schema, lambda part: _with_parts(part, change))
+    return change(whole) if isinstance(schema, Mapping) else whole

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from simkit.language.paths import parse
+from simkit.language.paths import parse, with_parts
 from simkit.language.yaml import SourcePath
 
 Edit: TypeAlias = Mapping[str, Any]
@@ -72,9 +72,7 @@ def apply_edits(data: Any, edits: Sequence[Edit]) -> Any:
 
 def _copy(value: Any) -> Any:
     """Copy plain data; what two aliases share becomes two values."""
-    if isinstance(value, dict):
-        return {key: _copy(inner) for key, inner in value.items()}
-    return [_copy(inner) for inner in value] if isinstance(value, list) else value
+    return with_parts(value, _copy)
 
 
 def pipeline_mutants(data: Mapping[str, Any]) -> Iterator[PipelineMutant]:

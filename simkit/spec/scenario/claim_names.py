@@ -11,7 +11,7 @@ from simkit.core.text import Open, synonym_of
 from simkit.language.matching.kinds import check_kind
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.operators import OF_ELEMENTS, OF_VALUE, inner_matchers
-from simkit.language.paths import head_of, walk
+from simkit.language.paths import head_of, words_in
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import ANYTHING, require
 from simkit.spec.pipeline.root_names import keys_in, leads_to
@@ -310,7 +310,7 @@ class ClaimNames:
             return ANYTHING, ()
         handing_on = (f"{HANDOFF_PREFIX}{name}" for name in known.agents)
         return known.tools, {
-            *known.declared_tools, *handing_on, *_words_in(self._initial_state),
+            *known.declared_tools, *handing_on, *words_in(self._initial_state),
         }  # fmt: skip
 
     def _texts(self, matcher: Any, at: SourcePath, noun: str, sections: Sections = ()) -> None:
@@ -356,12 +356,6 @@ def _keys_of(entry: Mapping[str, Any], entries: Entries) -> tuple[Sequence[str],
         if keys is not None:
             return keys, f"field of the event {kind}"
     return entries.keys, f"field of {entries.noun}"
-
-
-def _words_in(value: Any) -> set[str]:
-    """Return the keys and texts of a value: a call can have its tool as a key."""
-    words = (word for path, inner in walk(value) for word in (*path[-1:], inner))
-    return {word for word in words if isinstance(word, str)}
 
 
 def _texts_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:

@@ -18,6 +18,7 @@ import msgspec
 from simkit.core.errors import FakeInvalid
 from simkit.core.rng import Chance
 from simkit.core.text import late_pattern
+from simkit.language.paths import with_parts
 from simkit.language.yaml import near
 from simkit.spec.scenario.model import Fake
 
@@ -445,8 +446,4 @@ def written_out(value: Any) -> Any:
     """Return a value with made-up people and things as plain data."""
     if isinstance(value, Persona):
         return {key: value[key] for key in value}
-    if isinstance(value, dict):
-        return {key: written_out(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [written_out(inner) for inner in value]
-    return value
+    return with_parts(value, written_out)

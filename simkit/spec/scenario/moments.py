@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from simkit.core.messages import ABSENT
 from simkit.core.text import late_pattern
-from simkit.language.paths import as_text, lookup, walk, with_texts
+from simkit.language.paths import as_text, lookup, with_texts, words_in
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import TEXT_SCHEMA, Positive, TextValue, YamlModel, refuse, shown_value
 from simkit.spec.refers_to import RefersTo
@@ -227,8 +227,7 @@ def spots(times: Sequence[int], numbers: Sequence[int] = ()) -> Iterator[Spot]:
 
 def waits(value: Any) -> bool:
     """Return whether a value contains a reference to an earlier turn."""
-    words = (word for path, inner in walk(value) for word in (*path[-1:], inner))
-    return any(isinstance(word, str) and _OPENS in word for word in words)
+    return any(_OPENS in word for word in words_in(value))
 
 
 def waiting(reference: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from simkit.language.paths import walk
+from simkit.language.paths import walk, with_parts
 from simkit.language.yaml import SourcePath, near
 from simkit.spec import fields
 from simkit.spec.pipeline.models import ModelOptions
@@ -251,10 +251,7 @@ def sample(value: Any, choose: Callable[[Sequence[Any]], Any]) -> Any:
         options = value.get(SAMPLE)
         if len(value) == 1 and isinstance(options, (list, tuple)) and options:
             return sample(choose(options), choose)
-        return {key: sample(inner, choose) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [sample(inner, choose) for inner in value]
-    return value
+    return with_parts(value, lambda part: sample(part, choose))
 
 
 def session_name(user: str, number: int, count: int) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.core.messages import ABSENT, Message
+from simkit.language.paths import with_parts
 
 # Alignment of two lists: the ranges that are equal, and the ranges between them
 #
@@ -172,11 +173,7 @@ def plain(value: Any, of_message: Callable[[Message], Any] = message_fields) -> 
     """Return a value as JSON; messages become their content, or what a function makes of them."""
     if isinstance(value, Message):
         return of_message(value)
-    if isinstance(value, Mapping):
-        return {key: plain(inner, of_message) for key, inner in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [plain(inner, of_message) for inner in value]
-    return value
+    return with_parts(value, lambda part: plain(part, of_message))
 
 
 def key_of(value: Any) -> bytes:
