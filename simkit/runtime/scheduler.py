@@ -8,7 +8,6 @@ with None, with the results in order, or with the answer.
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable, Generator
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
@@ -103,8 +102,8 @@ class _ScheduledTask(msgspec.Struct, eq=False):
     steps: Steps
     parent: _ScheduledTask | None = None
     """The task that waits for this one; None for the turn's own."""
-    place: int = 0
-    """Its index among the tasks that the parent waits for."""
+    index: int = 0
+    """Its position among the tasks that the parent waits for."""
     value: Any = None
     """The value to send to it; once it is over, its result."""
     throw: BaseException | None = None
@@ -113,7 +112,7 @@ class _ScheduledTask(msgspec.Struct, eq=False):
     waits: int = 0
     """The number of tasks that it waits for."""
     results: list[Any] = []
-    """Their results, by place."""
+    """Their results, by index."""
 
 
 class Scheduler(msgspec.Struct, eq=False):
@@ -124,10 +123,9 @@ class Scheduler(msgspec.Struct, eq=False):
     _on_advance: Callable[[int], None]
     """Called with a new time before it is reached; it may raise."""
     _root: _ScheduledTask | None = None
-    _times: list[int] = []
-    """The times of due work, as a heap; each once."""
-    _due: dict[int, deque[_ScheduledTask]] = {}
-    """The tasks due at a time, in the order in which they were added."""
+    _due: list[tuple[int, int, _ScheduledTask]] = []
+    """The tasks that run at a time, as a heap: first by time, then in the order of pushing."""
+    _pushed: int = 0
     _waiting: list[tuple[_ScheduledTask, TurnInterrupted]] = []
     _calling: list[tuple[_ScheduledTask, WaitingCall]] = []
     """The tasks whose model calls wait, in the order in which they were made."""
@@ -167,10 +165,9 @@ class Scheduler(msgspec.Struct, eq=False):
         try:
             if task is not None:
                 self._step(task)
-            while not root.is_over and (self._times or self._calling):
+            while not root.is_over and (self._due or self._calling):
                 self._step(self._next())
         finally:
-            self._times.clear()
             self._due.clear()
             self._calling.clear()
         if root.throw is not None:
@@ -180,21 +177,13 @@ class Scheduler(msgspec.Struct, eq=False):
         return root.value if root.is_over else None
 
     def _push(self, task: _ScheduledTask, at: int) -> None:
-        due = self._due.get(at)
-        if due is None:
-            due = self._due[at] = deque()
-            heapq.heappush(self._times, at)
-        due.append(task)
+        heapq.heappush(self._due, (at, self._pushed, task))
+        self._pushed += 1
 
     def _next(self) -> _ScheduledTask:
-        if self._calling and (not self._times or self._times[0] > self._clock.now):
+        if self._calling and (not self._due or self._due[0][0] > self._clock.now):
             return self._answered()
-        at = self._times[0]
-        due = self._due[at]
-        task = due.popleft()
-        if not due:
-            heapq.heappop(self._times)
-            del self._due[at]
+        at, _, task = heapq.heappop(self._due)
         if at > self._clock.now:
             try:
                 self._on_advance(at)
@@ -206,12 +195,12 @@ class Scheduler(msgspec.Struct, eq=False):
     def _answered(self) -> _ScheduledTask:
         """Return the task whose model call is answered next."""
         try:
-            place = self._schedule.pick([call for _, call in self._calling])
+            index = self._schedule.pick([call for _, call in self._calling])
         except ScriptBroken as problem:
             task, _ = self._calling.pop(0)
             task.throw = problem
             return task
-        return self._calling.pop(place)[0]
+        return self._calling.pop(index)[0]
 
     def _step(self, task: _ScheduledTask) -> None:
         """Run a task until it yields what it waits for, or is over."""
@@ -256,25 +245,18 @@ class Scheduler(msgspec.Struct, eq=False):
             parent.throw = task.throw
             self._push(parent, self._clock.now)
             return
-        parent.results[task.place] = task.value
+        parent.results[task.index] = task.value
         parent.waits -= 1
         if parent.waits == 0:
             parent.value = parent.results
             self._push(parent, self._clock.now)
 
     def _cancel_children_of(self, parent: _ScheduledTask) -> None:
-        for at, due in list(self._due.items()):
-            cancelled = deque[_ScheduledTask]()
-            for task in due:
-                if _descends(task, parent):
-                    task.steps.close()
-                else:
-                    cancelled.append(task)
-            if cancelled:
-                self._due[at] = cancelled
-            else:
-                del self._due[at]
-        self._times = sorted(self._due)
+        """Close the tasks below a parent, in the order of pushing; then those that wait."""
+        cancelled = sorted((n, task) for _, n, task in self._due if _descends(task, parent))
+        self._due = sorted(entry for entry in self._due if not _descends(entry[2], parent))
+        for _, task in cancelled:
+            task.steps.close()
         lists: tuple[list[Any], list[Any]] = self._waiting, self._calling
         for entries in lists:
             for entry in [entry for entry in entries if _descends(entry[0], parent)]:
