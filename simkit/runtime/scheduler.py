@@ -68,8 +68,7 @@ class VirtualClock:
 
     def advance_to(self, at: int) -> None:
         """Advance to a time in milliseconds; one that has passed changes nothing."""
-        if at > self.now:
-            self.now = at
+        self.now = max(self.now, at)
 
 
 # Tasks

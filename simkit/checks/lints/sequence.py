@@ -139,8 +139,7 @@ class SettledWalk(Walk):
                 self.take(message, part.section, index)
             if not message.content and is_empty(message):
                 self.odd.empty.append(Odd(message, part.section, index))
-        if hi > self.read:
-            self.read = hi
+        self.read = max(self.read, hi)
 
     def fresh(self) -> Oddities | None:
         """Return the oddities found since the last call, if there are any."""
