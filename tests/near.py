@@ -35,10 +35,11 @@ FURTHER: Final = {
 def near_tests(module: str) -> list[str]:
     """Return the test files and folders of a module, the nearest first.
 
-    They are the tests of its name, those that import it, those of its folder, and `FURTHER` ones.
+    They are the tests of its name, those that import it, those of its folder, those beside the
+    folder that name it, and `FURTHER` ones.
     """
     folder = _folder(Path(module))
-    same_folder = [folder] if folder != ROOT / "tests" else []
+    same_folder = [folder, *_naming(folder)] if folder != ROOT / "tests" else []
     rows = [
         ROOT / name
         for start, names in reversed(FURTHER.items())
@@ -86,6 +87,17 @@ def _folder(module: Path) -> Path:
     while folder not in _folders():
         folder = folder.parent
     return folder
+
+
+@functools.cache
+def _naming(folder: Path) -> list[Path]:
+    """Return the test files beside a folder with its name in them, as `openai_agents`.
+
+    An adapter's package is run by tests of all adapters. A name of one word says too little.
+    """
+    name = re.compile(folder.name.replace("_", "[_ ]"))
+    files = sorted(folder.parent.glob("test_*.py")) if "_" in folder.name else []
+    return [file for file in files if name.search(file.read_text("utf-8"))]
 
 
 @functools.cache

@@ -67,6 +67,13 @@ def test_a_test_of_its_name_in_another_folder_counts_if_no_module_there_has_the_
     assert "tests/spec/pipeline/test_names.py" not in near_tests("simkit/spec/scenario/names.py")
 
 
+def test_an_adapter_is_tested_by_the_files_beside_its_folder_that_name_it() -> None:
+    near = near_tests("simkit/adapters/openai_agents/agent_runs.py")
+
+    assert "tests/adapters/test_approved_handoffs.py" in near
+    assert "tests/adapters/test_handoffs_of_code.py" not in near
+
+
 @pytest.mark.parametrize(
     ("line", "changed"),
     [

@@ -10,7 +10,15 @@ import pytest
 from simkit.bdd.assembling import WHOLE, claims_in
 from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Below, condition_of
 from simkit.bdd.phrases import Phrase, Row
-from simkit.bdd.vocabulary import THEN, VOCABULARIES, Vocabulary, condition_phrases, hint, sections
+from simkit.bdd.vocabulary import (
+    THEN,
+    VOCABULARIES,
+    Vocabulary,
+    condition_phrases,
+    hint,
+    listed_steps,
+    sections,
+)
 from simkit.language.matching.operators import OPERATORS
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RUN_CLAIMS, TURN_CLAIMS
 from tests.processes import run_python
@@ -51,6 +59,16 @@ def below_of(example: str) -> tuple[str, Below]:
         return reply, Below(text="\n".join(line.strip() for line in below[1:-1]), schema=schemas)
     rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in below]
     return reply, Below(table=rows, schema=schemas)
+
+
+def test_the_list_has_the_titles_with_their_phrases_below_and_keeps_those_with_a_word() -> None:
+    lines = list(listed_steps())
+    title, phrases = next(sections())
+
+    assert [line for line in lines if not line.startswith(" ")] == [name for name, _ in sections()]
+    assert lines[:2] == [title, f"  {phrases[0][0]}"]
+    assert list(listed_steps(phrases[0][0].upper()))[:2] == lines[:2]
+    assert list(listed_steps("no such word")) == []
 
 
 @pytest.mark.parametrize("words", CONDITIONS, ids=lambda words: words.text)
