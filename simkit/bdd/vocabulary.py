@@ -244,10 +244,6 @@ def _row(step: Step | Row, phrase: Phrase) -> tuple[str, str]:
     return step.text, step.example or phrase.example
 
 
-def _pipeline(_: Row, story: Story, values: StepValues) -> None:
-    story.pipeline(values["name"])
-
-
 def _give(row: Row, story: Story, values: StepValues) -> None:
     story.give(story.filled([*row.path], values), story.filled(row.value, values))
 
@@ -271,21 +267,13 @@ def _say(row: Row, story: Story, values: StepValues) -> None:
     story.say(story.filled(row.value, values), *where, times=values.get("count", 1))
 
 
-def _wait(_: Row, story: Story, values: StepValues) -> None:
-    story.pause(values["time"])
-
-
-def _restart(_: Row, story: Story, values: StepValues) -> None:
-    story.restart()
-
-
 def _explore(_: Row, story: Story, values: StepValues) -> None:
     texts, file = values.get("list", ()), values.get("file", "")
     story.explore(tuple(map(str, texts)), file, values.get("count"))
 
 
 _DOES: Final[Mapping[str, Callable[[Row, Story, StepValues], None]]] = {
-    "pipeline": _pipeline,
+    "pipeline": lambda _, story, values: story.pipeline(values["name"]),
     "give": _give,
     "add": _add,
     "settings": _settings,
@@ -293,8 +281,8 @@ _DOES: Final[Mapping[str, Callable[[Row, Story, StepValues], None]]] = {
     "state": _state,
     "say": _say,
     "resume": lambda row, story, values: story.resume(story.filled(row.value, values)),
-    "wait": _wait,
-    "restart": _restart,
+    "wait": lambda _, story, values: story.pause(values["time"]),
+    "restart": lambda _, story, values: story.restart(),
     "explore": _explore,
 }
 

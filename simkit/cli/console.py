@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, redirect_stdout, suppress
-from types import FrameType
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Final, TextIO
 
 from simkit.core.answers import current_answer
@@ -144,23 +144,19 @@ class Progress(AbstractContextManager["Progress"]):
 
 def module_in_import(thread: int) -> str:
     """Return the module that a thread is importing; empty for none, and for simkit's own."""
-    name, frame = "", current_frames().get(thread)
-    while frame is not None:
-        if frame.f_code.co_name == "_find_and_load":
-            name = str(frame.f_locals.get("name", ""))
-        frame = frame.f_back
+    stack = [frame for frame, _ in walk_stack(current_frames().get(thread))]
+    imports = [frame.f_locals for frame in stack if frame.f_code.co_name == "_find_and_load"]
+    name = str(imports[-1].get("name", "")) if imports else ""
     return "" if name.partition(".")[0] == "simkit" else name
 
 
 def is_debugging() -> bool:
     """Return whether a debugger stopped some thread: it needs the terminal for itself."""
-    for frame in current_frames().values():
-        step: FrameType | None = frame
-        while step is not None:
-            if step.f_globals.get("__name__") in ("bdb", "pdb"):
-                return True
-            step = step.f_back
-    return False
+    return any(
+        step.f_globals.get("__name__") in ("bdb", "pdb")
+        for frame in current_frames().values()
+        for step, _ in walk_stack(frame)
+    )
 
 
 def explanation_lines(explanation: Explanation) -> Iterator[str]:

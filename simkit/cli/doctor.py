@@ -6,7 +6,7 @@ import contextlib
 import gc
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module, metadata
 from itertools import zip_longest
@@ -57,17 +57,6 @@ _IMPORTED: Final = ("httpx2", "httpx", "aiohttp", "urllib3", "httplib2", "http.c
 
 ASPECTS: Final = ("contexts", "runs", "handoffs", "state", "filters")
 """Aspects that may be observed of a framework; a claim on another one is "not observable"."""
-_NAMED: Final = "if `pipeline` names an agent"
-_SEEN_BY_ADAPTER: Final[Mapping[str, tuple[str, ...]]] = {
-    "langgraph": ("yes", "yes", "yes", "yes", "yes"),
-    "openai-agents": ("yes", "yes", "yes", _NAMED, "yes"),
-    "pydantic-ai": ("yes", "yes", "yes", _NAMED, "yes"),
-    "google-adk": ("yes", "yes", "yes", _NAMED, "yes"),
-}
-_SEEN_BY_OTHERS: Final = ("yes", "yes", "as it says", "as it says", "as it says")
-"""The text for an adapter that is a package of its own."""
-_SEEN_BY_SPANS: Final = ("yes", "yes", "by rules", "no", "no")
-_SEEN_BY_RULES: Final = ("yes", "by rules", "by rules", "no", "no")
 
 
 Rows = list[tuple[str, ...]]
@@ -122,17 +111,17 @@ def frameworks() -> Rows:
     rows: Rows = []
     for name, at in installed(FRAMEWORKS):
         how = "rules under `agents`, or `with simkit.agent(…)`"
-        libraries: tuple[str, ...] = _SEEN_BY_RULES
+        seen = LIBRARIES.seen["by rules"]
         base = re.sub("-(agents|core|slim)$", "", name)
         if name in LIBRARIES.other_process:
             how = "another process makes its calls: `simkit serve`"
         elif adapter := next((short for short in (name, base) if short in adapters), ""):
             how = f"its adapter, `{adapter}`"
-            libraries = _SEEN_BY_ADAPTER.get(adapter, _SEEN_BY_OTHERS)
+            seen = LIBRARIES.seen.get(adapter, LIBRARIES.seen["other adapters"])
         elif name in LIBRARIES.told_by_spans:
             how = LIBRARIES.told_by_spans[name]
-            libraries = _SEEN_BY_SPANS
-        rows.append((name, at, how, *libraries))
+            seen = LIBRARIES.seen["by spans"]
+        rows.append((name, at, how, *seen))
     return rows
 
 

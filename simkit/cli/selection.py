@@ -98,10 +98,11 @@ def _paths_there(folder: str, pattern: str) -> list[str]:
 
 
 def _setting(file: Path, table: Sequence[str]) -> list[str]:
-    """Return a file's setting; pytest itself reports an unreadable file."""
+    """Return a file's setting; raise SourceError for a file that is damaged."""
     # Only a command without paths reads configuration.
-    import configparser
     import tomllib
+
+    from iniconfig import IniConfig, ParseError
 
     try:
         text = file.read_text(encoding="utf-8")
@@ -111,12 +112,11 @@ def _setting(file: Path, table: Sequence[str]) -> list[str]:
                 place = place.get(key, {})
             setting = place.get("testpaths", [])
         else:
-            parser = configparser.RawConfigParser()
-            parser.read_string(text)
-            setting = parser.get(table[0], "testpaths", fallback="")
+            setting = IniConfig(str(file), text).get(table[0], "testpaths", "")
         return shlex.split(setting) if isinstance(setting, str) else [str(path) for path in setting]
-    except (OSError, ValueError, TypeError, AttributeError, configparser.Error):
-        return []
+    except (OSError, ValueError, TypeError, AttributeError, ParseError) as problem:
+        advice = "Mend it, or name the paths of scenarios, so that it is not read."
+        raise SourceError(str(file), f"it cannot be read: {problem}", advice=advice) from None
 
 
 # Selection of scenarios: paths, ``PATH::NAME``, ``-k``, and those that failed last time
@@ -174,7 +174,7 @@ def select(
     Raise SourceError for a path or name that does not exist.
     """
     cache = DocumentCache() if cache is None else cache
-    entries = list(_unique(entry for path in paths for entry in _at(path, cache)))
+    entries = {entry.id: entry for path in paths for entry in _at(path, cache)}.values()
     fits = keyword(expression) if expression else None
     kept_entries = tuple(
         entry
@@ -193,14 +193,6 @@ def only(
     entries_kept = tuple(entry for entry in selection.entries if safe(entry.id) in wanted_ids)
     left_out = selection.deselected + len(selection.entries) - len(entries_kept)
     return Selection(entries_kept, left_out, selection.by_name)
-
-
-def _unique(entries: Iterable[SelectedEntry]) -> Iterator[SelectedEntry]:
-    visited: set[str] = set()
-    for entry in entries:
-        if entry.id not in visited:
-            visited.add(entry.id)
-            yield entry
 
 
 def _at(path: str, cache: DocumentCache) -> Iterator[SelectedEntry]:

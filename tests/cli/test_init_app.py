@@ -102,6 +102,10 @@ REPORT = """\
 running helpdesk.desk:answer: no model is asked
 tests/scenarios/helpdesk.pipeline.yaml: written: how the app is run, and which calls are whose
 tests/scenarios/helpdesk.scenario.yaml: written: 2 turns, refunds, triage_agent
+  never reached: tools find_order
+  To reach them: `simkit coverage tests/scenarios` says what to write for each.
+  turns share nothing: no call is sent a message of an earlier turn, so no fault in a history fails.
+  To remember, compile a graph with `checkpointer=InMemorySaver()`; a function takes `session`.
 .github/workflows/simkit.yml: written
 Next:
   simkit replay tests/scenarios
@@ -161,7 +165,7 @@ def test_the_first_test_of_an_app_is_written_and_passes() -> None:
         "python -m pytest tests/scenarios",
     ]
     again = init("--app", "helpdesk.desk:answer")
-    left = "there already, left as it is"
+    left = "there already: edit it, or delete it to have it written anew"
     assert f"tests/scenarios/helpdesk.scenario.yaml: {left}\n" in again.out
     assert again.code == 0
     assert read("tests/scenarios/helpdesk.scenario.yaml") == SCENARIO
@@ -189,12 +193,15 @@ def answer(text, session="all"):
         said = ask(system, history)
     task = json.loads(said["content"])
     reply = ask(f"You refund the order {{task['order']}}.", history)["content"]
+    if ask("Was that kind or rude?", history)["content"] == "rude":
+        reply = ask(f"You are sorry, about {{task['order']}}.", history)["content"]
     history.append({{"role": "assistant", "content": reply}})
     return reply
 """
 PLANTED = {
-    "a lost payload": ("task['order']", "task.get('order_id')"),
-    "a leaked message": ('history)["content"]', '[*history, *history[:1]])["content"]'),
+    "a lost payload": ("order {task['order']}", "order {task.get('order_id')}"),
+    "one that a word leads to": ("about {task['order']}", "about {task.get('order_id')}"),
+    "a leaked message": ('.", history)["content"]\n    if', '.", history * 2)["content"]\n    if'),
     "an orphaned call": ("history += [said, ", "history += [said] or ["),
     "an overwritten state": (
         'history.append({"role": "assistant"',
@@ -210,6 +217,7 @@ def test_the_first_test_fails_for_usual_faults() -> None:
     write("shop.py", LOOKUP)
     done = init("--app", "shop:answer", "--say", "I am Ada")
     assert "4 turns, " in done.out, done
+    assert "never reached" not in done.out
 
     passed = []
     for name, (right, wrong) in PLANTED.items():
@@ -413,6 +421,22 @@ def test_several_apps_are_listed_with_what_to_type(simkit: Call, desk: Path) -> 
         "  Or write a sample project: `simkit init --sample`.\n"
     )
     assert not (desk / "tests" / "scenarios").exists()
+
+
+def test_code_without_a_certain_app_is_listed_and_no_sample_written(
+    simkit: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bare"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    write("parts.py", "from agents import Agent\ndef worker(name):\n  return Agent(name=name)\n")
+
+    done = simkit("init")
+
+    assert done.code == 2
+    assert done.err.startswith("none of this code is surely the app\n")
+    assert "    simkit init --app parts:worker   # in parts.py\n" in done.err
+    assert [*folder.iterdir()] == [folder / "parts.py"]
 
 
 @pytest.mark.parametrize(

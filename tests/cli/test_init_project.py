@@ -35,7 +35,9 @@ NEXT = "Next:\n  simkit replay scenarios\n  python -m pytest scenarios features\
 LEFT = "there already, left as it is"
 
 
-NO_APP = "no application was found here: a sample is written; --app MODULE:NAME names yours\n"
+NO_APP = (
+    "no code of agents was found here: a sample to edit is written; --app MODULE:NAME names yours\n"
+)
 
 
 def expected_output(subject: str, files: Iterable[str] = FILES) -> str:

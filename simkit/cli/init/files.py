@@ -15,7 +15,7 @@ from urllib.request import url2pathname
 
 from simkit.capture.http.places import is_library
 from simkit.cli.init.found_tests import tests_below
-from simkit.cli.init.project import Project
+from simkit.cli.init.project import TEXTS, Project
 from simkit.core.answers import note_written
 from simkit.core.errors import SimkitError
 from simkit.core.requirements import DISTRIBUTION
@@ -96,7 +96,7 @@ def workflow_text(project: Project, commands: Iterable[str]) -> str:
     folder = os.path.relpath(project.root.resolve(), project.top.resolve()).replace(os.sep, "/")
     template = (_FIRST_PROJECT / "workflow.yml").read_text(encoding="utf-8")
     return template.format(
-        folder="" if folder == "." else _IN_FOLDER.format(folder=folder),
+        folder="" if folder == "." else TEXTS["in_folder"].format(folder=folder),
         python=project.python,
         install="".join(map(_step, project.install)),
         simkit=f"      # {note}.\n{simkit}" if note else simkit,
@@ -106,13 +106,6 @@ def workflow_text(project: Project, commands: Iterable[str]) -> str:
 
 def _step(line: str) -> str:
     return f"      - run: {scalar(line)}\n"
-
-
-_IN_FOLDER: Final = """\
-    defaults:
-      run:
-        working-directory: {folder}
-"""
 
 
 SAMPLE: Final[Mapping[str, str]] = {

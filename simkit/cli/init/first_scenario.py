@@ -16,17 +16,25 @@ from typing import Any, Final
 
 import msgspec
 
+from simkit.checks.coverage import Measurement
 from simkit.checks.findings import CLAIM, Finding
 from simkit.cli.console import Progress, paint_for
 from simkit.cli.init.files import root_of
+from simkit.cli.init.project import TEXTS
 from simkit.core.errors import SimkitError
 from simkit.core.redact import Redactor
+from simkit.core.text import shell_word
 from simkit.language.paths import literal
 from simkit.language.yaml import load_text
 from simkit.report.text import findings_text
 from simkit.session.execution.applications import OwnProcesses
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ScaffoldedReplies, first_run
-from simkit.session.execution.first_scenario import scenario_of, uncalled_tools, with_calls
+from simkit.session.execution.first_scenario import (
+    reach_of,
+    scenario_of,
+    uncalled_tools,
+    with_calls,
+)
 from simkit.session.execution.running import placed
 from simkit.session.simulate import simulate
 from simkit.session.workers import WorkerDied
@@ -38,6 +46,7 @@ from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
 from simkit.spec.scenario.writing import block
 from simkit.trace.store import Trace
 from simkit.trace.views import view_of
+from simkit.trace.views.prefixes import shows_past
 from simkit.update.proposals import additions, changed_text
 
 _MANY = 1_000
@@ -50,19 +59,6 @@ _FURTHER: Final = (
 )
 """The turns that follow a single message, the likeliest to find faults first."""
 _CLAIMS: Final = ("context", "handoffs", "state")
-
-REPLIES_ADVISED: Final = """\
-  A made-up reply came last: {}
-  If the app cannot read it, say what its models answer, in order, JSON where they are asked for it:
-  --reply '{{"city": "Rome"}}' --reply 'It costs 500.', or ask them once, with your key: --record"""
-"""The advice where an app fails after replies that stand in for its models."""
-OPTIONS_ADVISED: Final = """\
-  If it needs more than the user's message, say so with --option, as often as needed:
-    variables of the environment     --option env.SHOP=test
-    context, deps, session, state    --option run_options=MODULE:FUNCTION, or plain values:
-                                     --option 'run_options={state: {user: Ada}}'
-    config of a graph                --option config.configurable.user_id=ada
-    something prepared before        --option setup=MODULE:FUNCTION"""
 
 
 class AppRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +95,31 @@ class FirstScenario(msgspec.Struct, frozen=True):
     """The scenario without claims."""
     text: str
     """The scenario with them."""
+    notes: Sequence[str]
+    """What it leaves out of the app, and what to type for it."""
+
+
+def _left_out(request: AppRequest, ran: _Twice, prepared: Prepared, folder: Path) -> Iterator[str]:
+    """Yield what a scenario never reaches of its app, and what to type for it."""
+    view, measured = view_of(ran.trace.events), Measurement()
+    measured.add(prepared.pipeline, prepared.pipeline_document, view)
+    missed: dict[str, list[str]] = {"agents": [], "tools": [], "handoffs": []}
+    for item in measured.items():
+        if not item.hits and item.kind in missed and not item.name.endswith(" failed"):
+            missed[item.kind].append(item.name.removesuffix(" answered"))
+    for kind, names in missed.items():
+        if names:
+            yield f"never reached: {kind} {', '.join(names)}"
+    if missed["agents"]:
+        yield (
+            f"To reach agents: `simkit init --app {shell_word(request.name)} --reply TEXT`, the "
+            "text with which a model leads there."
+        )
+    elif any(missed.values()):
+        typed = f"simkit coverage {shell_word(folder.as_posix())}"
+        yield f"To reach them: `{typed}` says what to write for each."
+    if len(view.turns) > 1 and not shows_past(view):
+        yield TEXTS["shares_nothing"]
 
 
 def first_scenario(
@@ -141,7 +162,8 @@ def first_scenario(
             text, _ = _holding(runs, tree, redactor)
     if redactor.text(text) != text:
         raise SimkitError(f"{file}: not written: it would hold a secret that the app sends itself")
-    return FirstScenario(prepared.pipeline, tree, text)
+    notes = _left_out(request, ran, _prepared(str(file), text), file.parent)
+    return FirstScenario(prepared.pipeline, tree, text, [*notes])
 
 
 def _redacted(tree: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
@@ -162,6 +184,23 @@ def _observed(
     runs: _Runs, request: AppRequest, file: Path, source: ScaffoldedReplies | None
 ) -> tuple[FirstRun, AppRequest]:
     """Return the app's first run, and the request with the messages of all its turns.
+
+    Where instructions let a model choose among words, it is the run that reaches more.
+    """
+    observed = _longest(runs, request, file, source)
+    if source is not None and (wordy := source.in_words()) is not None:
+        with contextlib.suppress(SimkitError):
+            other = _longest(runs, request, file, wordy)
+            if len(reach_of(other[0])) > len(reach_of(observed[0])):
+                vars(source).update(vars(wordy))
+                return other
+    return observed
+
+
+def _longest(
+    runs: _Runs, request: AppRequest, file: Path, source: ScaffoldedReplies | None
+) -> tuple[FirstRun, AppRequest]:
+    """Return a first run of several turns, if the app takes them, and the request with them.
 
     A single message gets further turns, which show what the first one leaves behind: not where
     the app fails in them, or asks no model.
@@ -185,6 +224,7 @@ def _trees(first: FirstRun, request: AppRequest, file: Path) -> Iterator[dict[st
     tree = make(app)
     if not request.is_recorded and (tools := uncalled_tools(first)):
         yield with_calls(tree, tools, first.functions)
+        yield with_calls(tree, dict([*tools.items()][:1]), first.functions)
     yield tree
     if any(used.tool in first.functions for used in first.used):
         # A tool's change inside the app is no result that could replace the call.

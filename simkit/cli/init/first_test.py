@@ -23,15 +23,13 @@ from simkit.cli.console import Progress
 from simkit.cli.init import files as folder_files
 from simkit.cli.init.files import replayed_alone
 from simkit.cli.init.first_scenario import (
-    OPTIONS_ADVISED,
-    REPLIES_ADVISED,
     AppRequest,
     FirstScenario,
     first_scenario,
     text_without_contexts,
 )
 from simkit.cli.init.found_tests import FoundTests, binders_for, tests_below
-from simkit.cli.init.project import Project, look_at
+from simkit.cli.init.project import NAMES, TEXTS, Project, look_at
 from simkit.core.answers import answer
 from simkit.core.compat import FRAMEWORKS, PROVIDERS, installed
 from simkit.core.errors import ProgramNamed, SimkitError, SourceError
@@ -57,8 +55,6 @@ _DUMMY_ADDRESS: Final = "http://localhost/v1"
 _NO_PROGRAM: Final = "ended without reading a message"
 _YAML: Final = re.compile(r"[\[{].*|-?\d+(\.\d+)?|true|false", re.DOTALL)
 _POST: Final = re.compile(r"app: \{post: \"?(/[^`\"]*)\"?\}`")
-_USUAL: Final = frozenset(("agent", "agents", "app", "chat", "cli", "graph", "main", "run", "src"))
-"""Names of modules that say nothing of what an app is about."""
 
 
 def options_of(pairs: Sequence[str]) -> dict[str, Any]:
@@ -100,14 +96,20 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
         raise SimkitError(f"{request.name}: is a notebook\n  {advice}")
     if other := code_names.advice_on_other_files(request.name):
         raise SimkitError(f"{request.name}: {other}")
+    says_more = bool(request.messages or request.replies)
     request = _by_its_name(request, project)
     for stem in _stems(request.name):
         scenario = Path(project.scenarios, f"{stem}{SCENARIO_SUFFIX}")
         if not os.path.lexists(scenario):
             break
-        if request.name in scenario.read_text(encoding="utf-8", errors="replace"):
-            yield f"{scenario}: there already, left as it is"
+        text = scenario.read_text(encoding="utf-8", errors="replace")
+        if request.name in text and not says_more:
+            yield (
+                f"{scenario}: there already: edit it, or delete it to have it written anew\n"
+                "  --say or --reply writes another one beside it."
+            )
             return
+    request = msgspec.structs.replace(request, messages=request.messages or (DEFAULT_MESSAGE,))
     models_text = "its models are asked" if request.is_recorded else "no model is asked"
     yield f"running {request.name}: {models_text}"
     first = _first_scenario(request, scenario)
@@ -123,6 +125,7 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
     waived = document.get("lints", {})
     for code in waived:
         yield f"  {code} is found in this run: {LINTS[code].name}. It is off in the scenario."
+    yield from (f"  {note}" for note in first.notes)
 
 
 def _write_what_holds(
@@ -150,13 +153,6 @@ def _write_what_holds(
     return document
 
 
-_FRESH: Final = "# `fresh` imports the app for each scenario, since it keeps something after one.\n"
-_HEAD: Final = """\
-# `simkit init --app {}` ran the app once. {}
-# It holds, since `expect` says what is sent today: read it, and change what is wrong.
-"""
-
-
 class _Files:
     """The files of a first test, of which some may be there already."""
 
@@ -175,7 +171,7 @@ class _Files:
             tree = {"pipeline": self.pipeline.name.removesuffix(PIPELINE_SUFFIX)}
             tree |= {"code": document["pipeline"]}
             tree |= {key: document[key] for key in ("app", "agents") if key in document}
-            end = _FRESH if "fresh" in document.get("app", {}) else ""
+            end = TEXTS["fresh"] if "fresh" in document.get("app", {}) else ""
             if self._write(self.pipeline, "\n".join([*block(tree, 0), end])):
                 text = _without_app(text, document, self.pipeline.name)
         how = (
@@ -183,7 +179,7 @@ class _Files:
             if request.is_recorded
             else "No model was asked: write what yours would reply."
         )
-        head = _HEAD.format(request.name, how)
+        head = TEXTS["head"].format(request.name, how)
         if not self._write(self.scenario, f"{head}{text}"):
             raise SimkitError(
                 f"{self.scenario}: there is such a file, and nothing is written over it"
@@ -234,7 +230,7 @@ def _by_its_name(request: AppRequest, project: Project) -> AppRequest:
 def _stems(name: str) -> Iterator[str]:
     """Yield what an app's files may be called, the shortest first."""
     words = [word.lower() for word in re.split(r"\W+", name) if word]
-    own = (word for word in words if word not in _USUAL and not word[0].isdigit())
+    own = (word for word in words if word not in NAMES["usual"] and not word[0].isdigit())
     yield next(own, words[0])
     yield "_".join(words)
     yield from (f"{'_'.join(words)}_{number}" for number in itertools.count(2))
@@ -326,25 +322,23 @@ def _advised(problem: str, name: str, last: str) -> str:
     """
     if _NO_PROGRAM in problem and (advice := code_names.advice_on(name)):
         return f"{problem}\n  {advice}"
-    method = re.search(r"app: \{call: (\w+)\}", problem)
-    if method:
-        return f"{problem}\n  Here: `--call {method[1]}`."
-    if paths := _posts_in(problem):
-        ways = " or ".join(f"`--option {shell_word(f'post={path}')}`" for path in paths)
-        return f"{problem}\n  Here: {ways}."
-    if given := input_advised(problem):
-        return f"{problem}\n  Here: `--option {shell_word(f'input={given}')}`."
-    if "app: {headers:" in problem:
-        return f"{problem}\n  Here: `--option headers.NAME=VALUE`."
-    if "app: {setup:" in problem:
-        return f"{problem}\n  Here: `--option setup=MODULE:FUNCTION`."
-    if "app: {path:" in problem:
-        return f"{problem}\n  Here: `--path DIR`."
+    if typed := _typed(problem):
+        return f"{problem}\n  Here: {typed}."
     # No option mends an app's syntax.
     if "SyntaxError: " not in problem and re.search(r"\braised\b|\bfailed\b", problem):
-        replies = f"{REPLIES_ADVISED.format(short(last, 100))}\n" if last else ""
-        return f"{problem}\n{replies}{OPTIONS_ADVISED}"
+        replies = f"{TEXTS['replies_advised'].format(short(last, 100))}\n" if last else ""
+        return f"{problem}\n{replies}{TEXTS['options_advised']}"
     return problem
+
+
+def _typed(problem: str) -> str:
+    """Return the options of `init` for what an error says to write under `app:`."""
+    options = [f"post={path}" for path in _posts_in(problem)]
+    options += [f"input={given}"] if (given := input_advised(problem)) else []
+    typed = [f"--option {shell_word(option)}" for option in options]
+    typed += [f"--call {method}" for method in re.findall(r"app: \{call: (\w+)\}", problem)]
+    typed += [text for key, text in NAMES["options"].items() if f"app: {{{key}:" in problem]
+    return " or ".join(f"`{each}`" for each in typed)
 
 
 def _document(text: str, file: Path) -> Mapping[str, Any]:
@@ -390,7 +384,6 @@ def start(folder: str, request: AppRequest, *, is_sample: bool) -> int:
         if not request.name and not is_bare:
             raise click.UsageError("name the app that is to be run: --app MODULE:NAME.")
     if request.name:
-        request = msgspec.structs.replace(request, messages=request.messages or (DEFAULT_MESSAGE,))
         with contextlib.chdir(root):
             for line in write_for_app(request, project):
                 echo(line)
@@ -413,12 +406,12 @@ def _write_without_app(root: Path, tests: FoundTests, is_sample: bool) -> None:
     files = (*tests.scenarios, *tests.features)
     if files and not is_sample:
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        echo(f"{files[0]}{more}: there already; for a scenario of an app, {_NAMES_APP}")
+        echo(f"{files[0]}{more}: there already: edit or delete; for another app, {_NAMES_APP}")
     elif tests.pipelines and not is_sample:
         echo(f"{tests.pipelines[0]}: no scenario runs it yet: write one, and call this again")
     else:
         if not is_sample:
-            echo(f"no application was found here: a sample is written; {_NAMES_APP}")
+            echo(f"no code of agents was found here: a sample to edit is written; {_NAMES_APP}")
         _write(root, folder_files.SAMPLE)
 
 
@@ -430,15 +423,16 @@ def _write(root: Path, files: Mapping[str, str | bytes]) -> None:
 def _with_app(request: AppRequest, project: Project) -> AppRequest:
     """Return the request with the one app that is there; raise SimkitError for several."""
     apps = [app for app in project.apps if app.is_certain] or [*project.apps]
-    if not apps:
+    if not apps and not project.parts:
         return request
     names = ", ".join(f"{name} {version}" for name, version in installed((*FRAMEWORKS, *PROVIDERS)))
     if names:
         echo(f"installed: {names}")
-    if len(apps) > 1:
+    if len(apps) != 1:
+        problem = "there are several apps here\n  Name one:" if apps else TEXTS["no_app"]
+        apps = apps or [*project.parts]
         raise SimkitError(
-            "there are several apps here\n"
-            "  Name one:\n"
+            f"{problem}\n"
             + "".join(
                 f"    simkit init --app {shell_word(app.name)}   # {app.why}\n"
                 for app in apps[:_APPS_MAX]

@@ -8,20 +8,12 @@ from typing import Final
 
 import msgspec
 
-from simkit.cli.init.project import files_below
+from simkit.cli.init.project import TEXTS, files_below
 from simkit.core.text import late_pattern, shell_word
 from simkit.spec.scenario.claim_names import FEATURE_SUFFIX
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
 
 _BINDER: Final = "test_features.py"
-_STEPS: Final = '''\
-"""Binds the features: without this module pytest-bdd collects none of them."""
-
-from pytest_bdd import scenarios
-from simkit.bdd import *  # noqa: F403 - the steps have no Python names
-
-scenarios({})
-'''
 _TEST: Final = late_pattern(r"conftest\.py$|test_|.*_test\.py$")
 _BOUND: Final = late_pattern(r"\bscenarios?\(([^)]*)")
 _QUOTED: Final = late_pattern(r"""["']([^"']+)["']""")
@@ -96,7 +88,7 @@ def binders_for(root: Path) -> dict[str, str]:
         is_free = not (root / folder / _BINDER).exists()
         module = folder / (_BINDER if is_free else f"test_{Path(names[0]).stem}.py")
         arguments = ", ".join(f'"{name}"' for name in (["."] if is_all else names))
-        modules[module.as_posix()] = _STEPS.format(arguments)
+        modules[module.as_posix()] = TEXTS["steps"].format(arguments)
     return modules
 
 

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
@@ -26,40 +26,21 @@ from simkit.cli.selection import configured_paths
 from simkit.core.compat import PROVIDERS, installed
 from simkit.core.text import shell_word
 
-_FOREIGN: Final = frozenset(
-    ("build", "dist", "docs", "env", "node_modules", "site-packages", "vendor", "venv")
-)
-"""Folders in which nothing is looked for."""
-_TESTS: Final = frozenset(("features", "scenarios", "test", "tests"))
-"""Folders in which no app is looked for."""
 _FILES_MAX: Final = 400
-_FRAMEWORKS: Final[Mapping[str, str]] = {
-    "agents": "OpenAI Agents",
-    "fastapi": "FastAPI",
-    "google.adk": "Google ADK",
-    "langchain": "LangChain",
-    "langgraph": "LangGraph",
-    "langgraph_supervisor": "LangGraph",
-    "langgraph_swarm": "LangGraph",
-    "pydantic_ai": "PydanticAI",
-    "quart": "Quart",
-    "starlette": "Starlette",
-}
-"""Packages to what people call them."""
-_WEB: Final = ("fastapi", "quart", "starlette")
-_CLIENTS: Final = frozenset(
-    ("anthropic", "google.genai", "httpx", "litellm", "openai", "requests", "urllib.request")
+
+NAMES: Final = msgspec.yaml.decode(Path(__file__).with_name("names.yaml").read_bytes())
+"""The names by which an app is found; the file says what each is."""
+TEXTS: Final = msgspec.yaml.decode(
+    Path(__file__).with_name("texts.yaml").read_bytes(), type=dict[str, str]
 )
+"""The longer texts that are printed or written."""
+_MODELS: Final = (*NAMES["clients"], *NAMES["frameworks"])
+"""Packages of which a module that imports one may be an app's."""
 _MAKERS: Final = re.compile(
     r"compile|(create_)?(\w+_)?(agent|supervisor|swarm)|\w*Agent|FastAPI|Quart|Starlette"
 )
 """How what makes a pipeline of a framework is called."""
 _TEST: Final = re.compile(r"conftest\.py$|test_")
-_TALKS: Final = frozenset(("answer", "ask", "chat", "handle", "invoke", "reply", "respond", "run"))
-"""How a function of the user's message is mostly called."""
-_FIRST: Final = ("triage_agent", "root_agent", "graph", "app", "agent", "supervisor", "swarm")
-"""Usual names of a pipeline, if a module has several agents."""
-
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -91,6 +72,8 @@ class Project(msgspec.Struct, frozen=True):
     root: Path
     apps: tuple[FoundApp, ...]
     """The likeliest first."""
+    parts: tuple[FoundApp, ...]
+    """Without any app: what modules with a client or a framework define."""
     scenarios: str
     """The folder for scenarios, from ``root``."""
     install: tuple[str, ...]
@@ -120,9 +103,12 @@ def look_at(root: Path) -> Project:
     folder = f"{os.path.relpath(tests[0], root)}/".replace(os.sep, "/") if tests else ""
     if folder.startswith((".", "scenarios/", "features/")):
         folder = ""
+    modules = _modules(root.resolve())
+    apps = tuple({app.name: app for app in reversed([*_apps(root, modules)])}.values())[::-1]
     return Project(
         root,
-        tuple({app.name: app for app in reversed([*_apps(root)])}.values())[::-1],
+        apps,
+        () if apps else tuple(part for module in modules for part in _parts(module)),
         f"{folder}scenarios",
         tuple(_install_lines(root, settings)) or tuple(_imported_lines(root.resolve())),
         _python_of(settings),
@@ -174,9 +160,8 @@ def _table(settings: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
 # Apps
 
 
-def _apps(root: Path) -> Iterator[FoundApp]:
+def _apps(root: Path, modules: Sequence[_Module]) -> Iterator[FoundApp]:
     root = root.resolve()
-    modules = _modules(root)
     by_file = {module.file: module for module in modules}
     for name, place in graphs_of(root / SERVER_FILE).items():
         path, _, attribute = place.rpartition(":")
@@ -187,7 +172,7 @@ def _apps(root: Path) -> Iterator[FoundApp]:
     loops = {module: name for module in modules if (name := _loop_of(module))}
     yield from sorted(
         (app for module in modules for app in _objects(module)),
-        key=lambda app: (*_FIRST, name := app.name.rpartition(":")[2]).index(name),
+        key=lambda app: (*NAMES["first"], name := app.name.rpartition(":")[2]).index(name),
     )
     for module, entry in loops.items():
         yield FoundApp(entry, f"an input() loop in {module.short}", module.folder)
@@ -242,14 +227,16 @@ def files_below(root: Path, others: Collection[str] = ()) -> Iterator[Path]:
         for path in inside:
             if not path.is_dir():
                 yield path
-            elif not (path.name.startswith(".") or path.name in _FOREIGN or path.name in others):
+            elif not (
+                path.name.startswith(".") or path.name in NAMES["foreign"] or path.name in others
+            ):
                 waiting += [] if path.is_symlink() or (path / "pyvenv.cfg").exists() else [path]
 
 
 def _files(root: Path) -> Iterator[Path]:
     modules = (
         path
-        for path in files_below(root, _TESTS)
+        for path in files_below(root, NAMES["tests"])
         if path.suffix == ".py" and "." not in path.stem and not _TEST.match(path.name)
     )
     return itertools.islice(modules, _FILES_MAX)
@@ -269,7 +256,9 @@ def _is_of(package: str, imports: Iterable[str]) -> bool:
 
 def _objects(module: _Module) -> Iterator[FoundApp]:
     """Yield what a module assigns that a framework made, and does not use itself."""
-    framework = next((f for name, f in _FRAMEWORKS.items() if _is_of(name, module.imports)), "")
+    framework = next(
+        (f for name, f in NAMES["frameworks"].items() if _is_of(name, module.imports)), ""
+    )
     names = [n for n in _makes(module.tree) if not n.startswith("_")] if framework else []
     # An agent that the module uses is a part of an app.
     nodes = (node for node in ast.walk(module.tree) if isinstance(node, ast.Name))
@@ -320,7 +309,7 @@ def _loop_of(module: _Module) -> str:
     has_guard = any(isinstance(n, ast.If) and "__main__" in ast.dump(n.test) for n in at_top)
     if any(_reads(node) for node in at_top) or (readers and has_guard):
         return module.name
-    is_loop = readers and module.uses((*_CLIENTS, *_FRAMEWORKS))
+    is_loop = readers and module.uses(_MODELS)
     return f"{module.name}:{readers[0]}" if is_loop else ""
 
 
@@ -340,17 +329,24 @@ def _is_input(node: ast.AST) -> bool:
 def _talks(module: _Module) -> Iterator[FoundApp]:
     """Yield the functions of one message that a module with a client has."""
     # Those beside a web framework are parts of an application that answers requests.
-    if not module.uses((*_CLIENTS, *_FRAMEWORKS)) or module.uses(_WEB):
+    if not module.uses(_MODELS) or module.uses(NAMES["web"]):
         return
     for node in module.tree.body:
         if isinstance(node, ast.ClassDef):
             methods = {inner.name for inner in node.body if isinstance(inner, _Function)}
-            if methods & _TALKS:
+            if methods & NAMES["talks"]:
                 yield module.app(node.name, "a class in")
     functions = [node for node in module.tree.body if isinstance(node, _Function)]
     for name in [each.name for each in functions if _required(each) == 1]:
-        if name.split("_")[0] in _TALKS:
+        if name.split("_")[0] in NAMES["talks"]:
             yield module.app(name, "a function in")
+
+
+def _parts(module: _Module) -> Iterator[FoundApp]:
+    """Yield the public functions and classes that a module with a client or framework defines."""
+    for node in module.tree.body if module.uses(_MODELS) else ():
+        if isinstance(node, _Function | ast.ClassDef) and not node.name.startswith("_"):
+            yield module.app(node.name, "in")
 
 
 def _required(function: _Function) -> int:

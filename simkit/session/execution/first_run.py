@@ -237,7 +237,7 @@ class Manner(msgspec.Struct, frozen=True):
     says_json: bool = True
     """Whether a model whose instructions speak of JSON says it."""
     says_word: bool = False
-    """Whether a model that may answer with one of several words says the first one."""
+    """Whether a model that may answer with one of several words says one, each time another."""
 
 
 MANNERS: Final = (
@@ -261,21 +261,31 @@ if the first tool does something real, or if code routes by the word that a mode
 MADE_UP: Final = re.compile(r" \w+ A-1\b")
 """A text of scaffolded JSON, where code puts it into instructions."""
 _SHAPE: Final = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\}")
-_KEY: Final = re.compile(r"""["'](\w+)["']\s*:\s*(?:["'](\w+)|(\[)|(\d)|(true|false|bool))?""")
+_KEY: Final = re.compile(
+    r"""["'](\w+)["']\s*:\s*(?:["'](\w+(?:["'\s]*\|["'\s]*\w+)*)|(\[)|(\d)|(true|false|bool))?"""
+)
 
 
-def described_json(instructions: str) -> dict[str, JsonValue] | None:
+def described_json(instructions: str, steps: int = 0) -> dict[str, JsonValue] | None:
     """Return JSON as instructions describe it; None if they do not speak of any.
 
-    >>> described_json('Answer in JSON: {"order": "...", "kind": "refund|order", "count": 1}')
-    {'order': 'order A-1', 'kind': 'refund', 'count': 1}
+    Where they let a model choose among words, it is the first one, or one later by ``steps``.
+
+    >>> described_json('Answer in JSON: {"order": "...", "kind": "refund|order", "count": 1}', 1)
+    {'order': 'order A-1', 'kind': 'order', 'count': 1}
     """
     shape = _SHAPE.search(instructions)
     if shape is None or "json" not in instructions.lower():
         return None
     return {
-        key: word or ([key] if is_list else 1 if is_number else bool(is_boolean) or f"{key} A-1")
-        for key, word, is_list, is_number, is_boolean in _KEY.findall(shape[0])
+        key: (words := re.findall(r"\w+", choice))[steps % len(words)]
+        if choice
+        else [key]
+        if is_list
+        else 1
+        if is_number
+        else bool(is_boolean) or f"{key} A-1"
+        for key, choice, is_list, is_number, is_boolean in _KEY.findall(shape[0])
     }
 
 
@@ -293,7 +303,7 @@ class ScaffoldedReplies:
 
     def __init__(self, manner: Manner, texts: Sequence[str] = ()) -> None:
         """``texts`` are said first, each to the next request that it fits."""
-        self._manner, self.texts = manner, [*texts]
+        self._manner, self._given, self.texts = manner, texts, [*texts]
         self.last = ""
         """The last message, as the app reads it."""
         self._choices: set[str] = set()
@@ -301,8 +311,15 @@ class ScaffoldedReplies:
         self._handed_off: set[str] = set()
         """The tools that pass control that were called."""
         self._count = 0
-        self._schemas: Counter[str] = Counter()
-        """How often each schema was filled."""
+        self._asked: Counter[str] = Counter()
+        """How often each schema, and each instruction, was answered."""
+
+    def in_words(self) -> ScaffoldedReplies | None:
+        """Return new replies that say words where these made up sentences; None if none was
+        offered."""
+        if self._manner.says_word or "says_word" not in self._choices:
+            return None
+        return ScaffoldedReplies(msgspec.structs.replace(self._manner, says_word=True), self._given)
 
     def differs_in(self, manner: Manner) -> bool:
         """Return whether the replies would be others in another manner."""
@@ -325,7 +342,8 @@ class ScaffoldedReplies:
         if request.choice in offers:
             return self._calling(offers[request.choice], call, recorder)
         if request.output is not None:
-            described = described_json(_instructions(request)) if not self.texts else None
+            system = _instructions(request)
+            described = None if self.texts else described_json(system, self._times(system))
             value = self._value(request.output) or described or {}
             return Message("assistant", json_text(value), data=value)
         if output is not None:
@@ -339,14 +357,20 @@ class ScaffoldedReplies:
         if self.texts:
             return self.texts.pop(0)
         system = _instructions(request)
-        words = words_offered(system, frozenset())
+        words, times = words_offered(system, frozenset()), self._times(system)
         self._choices |= {"says_word"} if words else set()
-        if (described := described_json(system)) is not None:
+        if (described := described_json(system, times)) is not None:
             self._choices.add("says_json")
             if self._manner.says_json:
                 return json_text(described)
         self._count += 1
-        return words[0] if words and self._manner.says_word else f"Reply {self._count}."
+        says_word = words and self._manner.says_word
+        return words[times % len(words)] if says_word else f"Reply {self._count}."
+
+    def _times(self, text: str) -> int:
+        """Return how often a schema, or instructions, were answered before this time."""
+        self._asked[text] += 1
+        return self._asked[text] - 1
 
     def _handoff(self, call: ModelCall, recorder: TraceRecorder) -> Offer | None:
         """Return the tool by which the agent that asks hands off now, if it does."""
@@ -384,9 +408,7 @@ class ScaffoldedReplies:
 
     def _example(self, wanted_schema: Any) -> Any:
         # A supervisor that always says the same agent never ends.
-        text = json_text(wanted_schema)
-        schema = _rotated(wanted_schema, self._schemas[text])
-        self._schemas[text] += 1
+        schema = _rotated(wanted_schema, self._times(json_text(wanted_schema)))
         denying = _with_default(schema, "boolean", "examples", [False])
         self._choices |= {"is_true"} if example_of(schema) != example_of(denying) else set()
         chosen = schema if self._manner.is_true else denying

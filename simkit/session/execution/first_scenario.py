@@ -48,41 +48,49 @@ def scenario_of(
     return tree
 
 
-def uncalled_tools(first: FirstRun) -> dict[str, Offer]:
-    """Return a tool of each agent that its first call offers, no model has called, and a scenario
-    can answer."""
+def reach_of(first: FirstRun) -> set[str]:
+    """Return what a run reached: its agents, and the tools that they were offered."""
+    offers = {offer.name for call in first.calls for offer in call.model_request.offers}
+    return {*agents_of(first), *offers}
+
+
+def uncalled_tools(first: FirstRun) -> dict[tuple[int, str], Offer]:
+    """Return tools that no model has called and a scenario can answer, each by the turn and the
+    agent that may call it: one for each agent in each turn."""
     called = {call.name for entry in first.calls for call in _message_of(entry).calls}
-    tools: dict[str, Offer | None] = {}
+    tools: dict[tuple[int, str], Offer] = {}
+    seen: set[tuple[int, str]] = set()
     for agent, call in zip(agents_of(first), first.calls, strict=True):
-        request = call.model_request
+        place, request = (call.turn, agent), call.model_request
         can_answer = {*first.functions, *(() if call.agent == UNMARKED else first.replaceable)}
-        can_answer -= called if request.choice == "auto" and not call.turn else can_answer
+        can_answer -= called | {offer.name for offer in tools.values()}
         offers = (each for each in request.offers if each.name in can_answer)
         plain = (each for each in offers if not each.name.startswith(PREFIXES))
-        tools.setdefault(agent, next(plain, None))
-    return {agent: offer for agent, offer in tools.items() if offer is not None}
+        if place not in seen and request.choice == "auto" and (offer := next(plain, None)):
+            tools[place] = offer
+        seen.add(place)
+    return tools
 
 
 def with_calls(
-    tree: Mapping[str, Any], tools: Mapping[str, Offer], functions: Mapping[str, str]
+    tree: Mapping[str, Any], tools: Mapping[tuple[int, str], Offer], functions: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return a scenario in whose first turn agents first call a tool, which gives a text."""
-    first, *later = tree["turns"]
-    turn = {**first, "replies": {**first["replies"]}, "tool_results": {}}
-    for agent, offer in tools.items():
+    """Return a scenario in which agents first call a tool in some turns, which gives a text."""
+    turns = [{**turn, "replies": {**turn["replies"]}} for turn in tree["turns"]]
+    for (index, agent), offer in tools.items():
+        turn = turns[index]
         lines = turn["replies"][agent]
         call = {offer.name: example_of(offer.schema) if offer.schema is not None else {}}
-        turn["replies"][agent] = [
-            {"calls": [call]},
-            *(lines if isinstance(lines, list) else [lines]),
-        ]
-        turn["tool_results"][offer.name] = f"What {offer.name} returns."
-    turn["tool_results"] |= first.get("tool_results", {})
-    named = {tool: functions[tool] for tool in turn["tool_results"] if tool in functions}
+        lines = lines if isinstance(lines, list) else [lines]
+        turn["replies"][agent] = [{"calls": [call]}, *lines]
+        result = {offer.name: f"What {offer.name} returns."}
+        turn["tool_results"] = {**result, **turn.get("tool_results", {})}
+    names = [offer.name for offer in tools.values()]
+    named = {name: functions[name] for name in names if name in functions}
     app = dict(tree.get("app", {}))
     if named:
         app["tools"] = {**named, **app.get("tools", {})}
-    return {**tree, **({"app": app} if app else {}), "turns": [turn, *later]}
+    return {**tree, **({"app": app} if app else {}), "turns": turns}
 
 
 def rules_of(first: FirstRun) -> dict[str, dict[str, Any]]:
