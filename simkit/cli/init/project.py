@@ -334,7 +334,7 @@ def _talks(module: _Module) -> Iterator[FoundApp]:
     for node in module.tree.body:
         if isinstance(node, ast.ClassDef):
             methods = {inner.name for inner in node.body if isinstance(inner, _Function)}
-            if methods & NAMES["talks"]:
+            if methods.intersection(NAMES["talks"]):
                 yield module.app(node.name, "a class in")
     functions = [node for node in module.tree.body if isinstance(node, _Function)]
     for name in [each.name for each in functions if _required(each) == 1]:
