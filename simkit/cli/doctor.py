@@ -111,17 +111,17 @@ def frameworks() -> Rows:
     rows: Rows = []
     for name, at in installed(FRAMEWORKS):
         how = "rules under `agents`, or `with simkit.agent(…)`"
-        seen = LIBRARIES.seen["by rules"]
+        visibility = LIBRARIES.visibility["by rules"]
         base = re.sub("-(agents|core|slim)$", "", name)
         if name in LIBRARIES.other_process:
             how = "another process makes its calls: `simkit serve`"
         elif adapter := next((short for short in (name, base) if short in adapters), ""):
             how = f"its adapter, `{adapter}`"
-            seen = LIBRARIES.seen.get(adapter, LIBRARIES.seen["other adapters"])
+            visibility = LIBRARIES.visibility.get(adapter, LIBRARIES.visibility["other adapters"])
         elif name in LIBRARIES.told_by_spans:
             how = LIBRARIES.told_by_spans[name]
-            seen = LIBRARIES.seen["by spans"]
-        rows.append((name, at, how, *seen))
+            visibility = LIBRARIES.visibility["by spans"]
+        rows.append((name, at, how, *visibility))
     return rows
 
 

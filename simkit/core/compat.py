@@ -45,7 +45,7 @@ class LibraryFacts(msgspec.Struct, frozen=True):
     """pytest plugins that disturb simkit, and how."""
     unseen: dict[str, str]
     """Modules whose connections are never seen, and why."""
-    seen: dict[str, tuple[str, ...]]
+    visibility: dict[str, tuple[str, ...]]
     """Whether contexts, runs, handoffs, state and filters of a framework are seen, by its adapter,
     or by what else tells its agents."""
 

@@ -101,7 +101,7 @@ agents:
 REPORT = """\
 running helpdesk.desk:answer: no model is asked
 tests/scenarios/helpdesk.pipeline.yaml: written: how the app is run, and which calls are whose
-tests/scenarios/helpdesk.scenario.yaml: written: 2 turns, refunds, triage_agent
+tests/scenarios/helpdesk.scenario.yaml: written: 2 turns; agents refunds, triage_agent
   never reached: tools find_order
   To reach them: `simkit coverage tests/scenarios` says what to write for each.
   turns share nothing: no call is sent a message of an earlier turn, so no fault in a history fails.
@@ -216,7 +216,7 @@ PLANTED = {
 def test_the_first_test_fails_for_usual_faults() -> None:
     write("shop.py", LOOKUP)
     done = init("--app", "shop:answer", "--say", "I am Ada")
-    assert "4 turns, " in done.out, done
+    assert "4 turns; " in done.out, done
     assert "never reached" not in done.out
 
     passed = []

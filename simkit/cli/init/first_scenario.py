@@ -96,7 +96,7 @@ class FirstScenario(msgspec.Struct, frozen=True):
     text: str
     """The scenario with them."""
     notes: Sequence[str]
-    """What it leaves out of the app, and what to type for it."""
+    """The parts of the app that it never reaches, and how to reach them."""
 
 
 def _left_out(request: AppRequest, ran: _Twice, prepared: Prepared, folder: Path) -> Iterator[str]:

@@ -90,12 +90,7 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
 
     The working directory is the project's. Raises SimkitError if the app cannot be run or tested.
     """
-    if request.name.partition(":")[0].endswith(".ipynb") and (
-        advice := code_names.advice_on(request.name)
-    ):
-        raise SimkitError(f"{request.name}: is a notebook\n  {advice}")
-    if other := code_names.advice_on_other_files(request.name):
-        raise SimkitError(f"{request.name}: {other}")
+    _refuse_other_files(request.name)
     says_more = bool(request.messages or request.replies)
     request = _by_its_name(request, project)
     for stem in _stems(request.name):
@@ -121,11 +116,19 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
         yield f"{files.pipeline}: written: how the app is run, and which calls are whose"
     agents = {agent for turn in document["turns"] for agent in turn.get("replies", {})}
     turns = counted(len(document["turns"]), "turn")
-    yield f"{scenario}: written: {turns}, {', '.join(sorted(agents))}"
-    waived = document.get("lints", {})
-    for code in waived:
+    yield f"{scenario}: written: {turns}; agents {', '.join(sorted(agents))}"
+    for code in document.get("lints", {}):
         yield f"  {code} is found in this run: {LINTS[code].name}. It is off in the scenario."
     yield from (f"  {note}" for note in first.notes)
+
+
+def _refuse_other_files(name: str) -> None:
+    """Raise SimkitError for the name of a notebook, or of a file that is no Python."""
+    is_notebook = name.partition(":")[0].endswith(".ipynb")
+    if is_notebook and (advice := code_names.advice_on(name)):
+        raise SimkitError(f"{name}: is a notebook\n  {advice}")
+    if other := code_names.advice_on_other_files(name):
+        raise SimkitError(f"{name}: {other}")
 
 
 def _write_what_holds(

@@ -311,7 +311,7 @@ class ScaffoldedReplies:
         self._handed_off: set[str] = set()
         """The tools that pass control that were called."""
         self._count = 0
-        self._asked: Counter[str] = Counter()
+        self._answers: Counter[str] = Counter()
         """How often each schema, and each instruction, was answered."""
 
     def in_words(self) -> ScaffoldedReplies | None:
@@ -369,8 +369,8 @@ class ScaffoldedReplies:
 
     def _times(self, text: str) -> int:
         """Return how often a schema, or instructions, were answered before this time."""
-        self._asked[text] += 1
-        return self._asked[text] - 1
+        self._answers[text] += 1
+        return self._answers[text] - 1
 
     def _handoff(self, call: ModelCall, recorder: TraceRecorder) -> Offer | None:
         """Return the tool by which the agent that asks hands off now, if it does."""

@@ -59,16 +59,16 @@ def uncalled_tools(first: FirstRun) -> dict[tuple[int, str], Offer]:
     agent that may call it: one for each agent in each turn."""
     called = {call.name for entry in first.calls for call in _message_of(entry).calls}
     tools: dict[tuple[int, str], Offer] = {}
-    seen: set[tuple[int, str]] = set()
+    places: set[tuple[int, str]] = set()
     for agent, call in zip(agents_of(first), first.calls, strict=True):
         place, request = (call.turn, agent), call.model_request
         can_answer = {*first.functions, *(() if call.agent == UNMARKED else first.replaceable)}
         can_answer -= called | {offer.name for offer in tools.values()}
         offers = (each for each in request.offers if each.name in can_answer)
         plain = (each for each in offers if not each.name.startswith(PREFIXES))
-        if place not in seen and request.choice == "auto" and (offer := next(plain, None)):
+        if place not in places and request.choice == "auto" and (offer := next(plain, None)):
             tools[place] = offer
-        seen.add(place)
+        places.add(place)
     return tools
 
 
