@@ -453,7 +453,7 @@ def test_every_link_of_a_page_leads_to_a_page_and_heading_that_exist(page: Path)
 
 @pytest.mark.golden
 @pytest.mark.slow(20)
-@pytest.mark.parametrize("page", sample_by_day(STEP_BY_STEP, 3), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", sample_by_day(STEP_BY_STEP, 6), ids=lambda page: page.name)
 def test_a_page_that_changes_its_files_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     for kind, text in blocks(page):
         named = ANY_FILE.match(text)

@@ -32,7 +32,7 @@ def mutation(identity: str) -> Mutation:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", sample_by_day(mutations(), 3), ids=lambda fault: fault.id)
+@pytest.mark.parametrize("fault", sample_by_day(mutations(), 9), ids=lambda fault: fault.id)
 def test_a_mutation_turns_its_claim_red_where_it_stands_and_nothing_unrelated(
     fault: Mutation,
 ) -> None:
@@ -73,7 +73,7 @@ def test_every_mutation_changes_its_pipeline() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
-    sample_by_day((fault for fault in mutations() if fault.edit_scenario), 3),
+    sample_by_day((fault for fault in mutations() if fault.edit_scenario), 9),
     ids=lambda fault: fault.id,
 )
 def test_it_is_the_pipeline_that_is_broken_and_not_the_script(fault: Mutation) -> None:

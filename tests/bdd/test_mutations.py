@@ -131,7 +131,7 @@ def test_every_mutation_turns_a_feature_of_its_system_red(folder: str) -> None:
     stories = sorted(write_stories(folder), key=lambda story: story.effort)
     # A feature tells a rule once. Scenarios hold its other branches, turns and agents.
     own = (fault for fault in mutations() if fault.folder == folder and not is_branch(fault))
-    faults = sample_by_day(own, 4)
+    faults = sample_by_day(own, 12)
 
     assert {fault.id: _redness(fault, stories) for fault in faults} == {
         fault.id: "a Then does not hold" for fault in faults

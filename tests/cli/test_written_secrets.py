@@ -12,6 +12,7 @@ import pytest
 
 from simkit.cli import processes
 from tests.cli.projects import Done, write
+from tests.conftest import sample_by_day
 from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,6 +135,7 @@ def test_a_secret_that_a_file_holds_reaches_no_output(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("secret_project", sample_by_day(FILES.values(), 4), indirect=True)
 def test_pytest_and_its_reports_hold_no_secret_of_a_file(secret_project: Path) -> None:
     done = run_python("-m", "pytest", "-q", "-n0", "-rA", "--junitxml=report.xml", ".")
 

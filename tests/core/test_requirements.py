@@ -68,7 +68,7 @@ def run(command: str, folder: Path, lacking: str = "") -> subprocess.CompletedPr
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "lack", sample_by_day(LACKS, 2), ids=lambda lack: f"{lack.module}-{lack.command[:6]}"
+    "lack", sample_by_day(LACKS, 3), ids=lambda lack: f"{lack.module}-{lack.command[:6]}"
 )
 def test_without_a_package_something_that_users_write_fails_and_names_it(
     lack: Lack, tmp_path: Path

@@ -189,7 +189,7 @@ def prepared(name: str) -> Prepared:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sample_by_day(KNOWN, 3))
+@pytest.mark.parametrize("name", sample_by_day(KNOWN, 5))
 def test_an_application_is_explored(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     without_shrinking(monkeypatch)
     ready = prepared(name)

@@ -436,7 +436,7 @@ BUGS = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("bug", "lint", "turns", "lines"), sample_by_day(BUGS, 2))
+@pytest.mark.parametrize(("bug", "lint", "turns", "lines"), sample_by_day(BUGS, 3))
 def test_bugs_of_frameworks_are_found_from_the_application_alone(
     bug: str, lint: str, turns: int, lines: int, simkit: Call
 ) -> None:

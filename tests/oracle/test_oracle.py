@@ -50,7 +50,7 @@ def test_simkit_and_the_oracle_agree_on_many(flow: str, part: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(32 if NIGHTLY else 4))
+@pytest.mark.parametrize("seed", range(32 if NIGHTLY else 2))
 def test_simkit_and_the_oracle_agree_when_processes_restart(seed: int) -> None:
     draw = Draw(seed, restarts=True)
 

@@ -103,7 +103,7 @@ def index_of_twins() -> dict[str, list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", sample_by_day(mutants(), 12), ids=lambda mutant: mutant.id)
+@pytest.mark.parametrize("mutant", sample_by_day(mutants(), 36), ids=lambda mutant: mutant.id)
 def test_a_fault_in_the_code_turns_the_same_scenario_red_where_it_stands(
     mutant: Mutant, tmp_path: Path
 ) -> None:

@@ -106,7 +106,7 @@ def test_no_output_holds_a_secret_in_an_encoding(way: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", sample_by_day(SECRETS, 8))
+@pytest.mark.parametrize("kind", sample_by_day(SECRETS, 24))
 def test_no_report_shows_a_part_of_a_secret_wherever_it_cuts(kind: str) -> None:
     secret = SECRETS[kind]
     core = essence(kind, secret)
