@@ -26,7 +26,9 @@ from simkit.session.workers import (
     check_copyable,
     fork_application,
     import_modules,
+    is_traced,
     is_watched,
+    start_application,
     start_copy,
     start_worker,
 )
@@ -50,7 +52,8 @@ _Key: TypeAlias = tuple[object, ...] | None
 class OwnProcesses:
     """The application processes of a command, which end with `close`.
 
-    Make it before user code runs in this process, and before it has another thread.
+    Make it before user code runs in this process. If that has another thread, they are copies of
+    interpreters.
     """
 
     def __init__(
@@ -74,13 +77,13 @@ class OwnProcesses:
         self._is_closed = False
         self._keeps_keys, self._silence_s = keeps_keys, silence_s if keeps_keys else SILENCE_MAX_S
         apps_by_key = {_key_of(app): app for app in apps}
-        if not (apps_by_key or modules is not None) or not can_fork() or is_watched():
+        if not (apps_by_key or modules is not None) or not can_fork() or is_traced():
             return
-        self._cold = fork_application(partial(import_modules, modules or ()))
+        start = start_application if is_watched() else fork_application
+        self._cold = start(partial(import_modules, modules or ()))
         for key, app in apps_by_key.items():
-            is_cold = app.imports_itself
-            prepare = check_copyable if is_cold else partial(_prepare, app, keeps_keys)
-            self._by_app[key] = fork_application(prepare)
+            prepare = check_copyable if app.imports_itself else partial(_prepare, app, keeps_keys)
+            self._by_app[key] = start(prepare)
 
     def close(self) -> None:
         """End all processes, also those that run a scenario."""
@@ -142,6 +145,8 @@ class OwnProcesses:
         for process in (self._by_app.get(key), self._cold):
             if process is not None and not self._is_closed:
                 try:
+                    process.wait()
+                    process.call(import_modules, (*MODULES, function.__module__))
                     if process is not self._cold:
                         self._import_libraries(process, key, app)
                     return start_copy(process)

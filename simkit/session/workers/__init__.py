@@ -19,6 +19,7 @@ from simkit.session.workers.worker import (
     ask_parent,
     at_end,
     fork_application,
+    start_application,
     start_copy,
     start_worker,
     tell_parent,

@@ -29,7 +29,6 @@ from simkit.core.gc_pause import collected_rarely, native_ids
 
 MODULE: Final = "simkit.session.workers"
 _MESSAGE_MAX: Final = 1 << 20
-_BEGIN: Final = b"begin"
 _CHANGING: Final = ("PYTHONPATH", "PYTEST_CURRENT_TEST")
 """Variables that each copy gets when it starts. The application process has the others from its own
 start, since imports may read them: if one has changed, another process is started."""
@@ -137,9 +136,12 @@ class ApplicationProcess:
     After an error it is closed.
     """
 
-    def __init__(self, start: Callable[[socket.socket], ChildProcess]) -> None:
-        """``start`` starts it with its end of a channel; it imports when it is to `begin`."""
-        self._has_begun = self._is_ready = False
+    def __init__(
+        self, start: Callable[[socket.socket], ChildProcess], prepare: Callable[[], object]
+    ) -> None:
+        """``start`` starts it with its end of a channel; it prepares when it is to `begin`."""
+        self._prepare: Callable[[], object] | None = prepare
+        self._is_ready = False
         self._lock = threading.RLock()
         self._channel, channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process: ChildProcess = ForkedProcess(0, code=0)
@@ -154,10 +156,10 @@ class ApplicationProcess:
 
     def begin(self) -> None:
         """Let it import what its copies need, while this process does something else."""
-        if not self._has_begun:
-            self._has_begun = True
+        if self._prepare is not None:
+            message, self._prepare = pickle.dumps(self._prepare), None
             with suppress(OSError):  # The next request tells that it has ended.
-                self._channel.send(_BEGIN)
+                self._channel.send(message)
 
     def wait(self) -> None:
         """Wait until it can be copied; raise OSError if it cannot be."""
@@ -222,13 +224,11 @@ class ApplicationProcess:
         return answer
 
 
-def start_interpreter(
-    modules: Sequence[str], environment: dict[str, str], channel: socket.socket
-) -> ChildProcess:
-    """Start an interpreter with these variables, which imports modules."""
+def start_interpreter(environment: dict[str, str], channel: socket.socket) -> ChildProcess:
+    """Start an interpreter with these variables."""
     return subprocess.Popen(
         # Without -P, the working directory would come first among the folders of modules.
-        [sys.executable, "-P", "-m", MODULE, str(channel.fileno()), *modules],
+        [sys.executable, "-P", "-m", MODULE, str(channel.fileno())],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -255,14 +255,12 @@ class _Applications:
         existing = self.by_modules.get(modules)
         if existing is not None and self._settings[modules] != settings:
             existing.close()
-            existing = None
             del self.by_modules[modules]
-        if existing is None and modules not in self.by_modules:
+        if modules not in self.by_modules:
             self._settings[modules] = settings
-            existing = ApplicationProcess(partial(start_interpreter, modules, environment))
-            existing.begin()
-            self.by_modules[modules] = existing
-        return existing
+            start = partial(start_interpreter, environment)
+            self.by_modules[modules] = ApplicationProcess(start, partial(import_modules, modules))
+        return self.by_modules[modules]
 
 
 _applications = _Applications()
@@ -337,17 +335,17 @@ def check_copyable() -> None:
         raise OSError("it has threads, or a debugger follows it")
 
 
-def serve_copies(channel: socket.socket, prepare: Callable[[], object]) -> None:
+def serve_copies(channel: socket.socket) -> None:
     """Serve the process at the other end of a channel; return in copies only.
 
-    ``prepare`` imports the application. It raises OSError if copies of this process would not do;
-    then the other one learns that, and this one ends.
+    What it sends first imports the application, and raises OSError if copies of this process would
+    not do; then the other one learns that, and this one ends.
     """
-    if channel.recv(len(_BEGIN)) != _BEGIN:
+    if not (prepare := channel.recv(_MESSAGE_MAX)):
         sys.exit()
     try:
         with collected_rarely():
-            prepare()
+            pickle.loads(prepare)()
         gc.freeze()  # The collector of a copy leaves what was imported alone, which stays shared.
     except OSError as problem:
         channel.recv(_MESSAGE_MAX)

@@ -32,6 +32,7 @@ from simkit.session.workers.application import (
     beginning,
     give_up,
     serve_copies,
+    start_interpreter,
     start_own_thread,
     worker_environment,
 )
@@ -237,7 +238,12 @@ def fork_application(prepare: Callable[[], object]) -> ApplicationProcess:
     This process must have run nothing, and must have no other thread. ``prepare`` imports; it
     raises OSError if copies would not do.
     """
-    return ApplicationProcess(partial(_forked, prepare))
+    return ApplicationProcess(_forked, prepare)
+
+
+def start_application(prepare: Callable[[], object]) -> ApplicationProcess:
+    """Return an interpreter for an application, where this process may not be copied."""
+    return ApplicationProcess(partial(start_interpreter, worker_environment()), prepare)
 
 
 def start_copy(application: ApplicationProcess, folder: str | None = None) -> Worker:
@@ -246,7 +252,7 @@ def start_copy(application: ApplicationProcess, folder: str | None = None) -> Wo
     return _copied(application, beginning(folder, worker_environment(), True), None)
 
 
-def _forked(prepare: Callable[[], object], channel: socket.socket) -> ForkedProcess:
+def _forked(channel: socket.socket) -> ForkedProcess:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     number = os.fork()
@@ -261,7 +267,7 @@ def _forked(prepare: Callable[[], object], channel: socket.socket) -> ForkedProc
         os.dup2(2, 1)  # User code must not print between the lines of the command's own output.
         with suppress(AttributeError):
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        serve_copies(channel, prepare)
+        serve_copies(channel)
         serve_on_standard_streams()
         code = 0
     except SystemExit as end:

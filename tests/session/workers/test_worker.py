@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -245,9 +244,9 @@ WATCHERS = {
 def test_a_process_that_is_watched_or_has_threads_is_not_copied(text: str) -> None:
     Path("sitecustomize.py").write_text(text, encoding="utf-8")
 
-    modules = partial(application.start_interpreter, (), application.worker_environment())
+    process = worker.start_application(application.check_copyable)
     with pytest.raises(OSError, match="it has threads"):
-        application.ApplicationProcess(modules).wait()
+        process.wait()
 
 
 @OWN_PROCESSES
@@ -295,7 +294,7 @@ def test_user_code_in_a_run_starts_interpreters(monkeypatch: pytest.MonkeyPatch)
 def test_threads_that_end_one_process_at_the_same_time_end_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    process = worker.fork_application(lambda: None)
+    process = worker.fork_application(bool)
     kill, closed = os.kill, threading.Event()
 
     def close() -> None:
@@ -328,6 +327,6 @@ def test_an_application_process_whose_start_is_interrupted_ends() -> None:
         os._exit(len(channel.recv(1)))
 
     with suppress(KeyboardInterrupt):
-        application.ApplicationProcess(start)
+        application.ApplicationProcess(start, bool)
 
     assert os.waitpid(numbers[0], 0)[1] == 0
