@@ -221,6 +221,7 @@ def test_wrong_values_anywhere_are_refused_in_our_own_words(file: str) -> None:
 # From outside
 
 
+@pytest.mark.slow
 def test_validate_prints_the_error_and_ends_with_2() -> None:
     (case,) = [case for case in REFUSED if case.name == "unknown claim"]
     Path(FILE).write_text(case.text, encoding="utf-8")

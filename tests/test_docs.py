@@ -144,6 +144,7 @@ def test_the_yaml_examples_of_a_page_are_valid(
     assert not stop.value.code, capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_the_readme_example_holds_once_the_section_is_added(tmp_path: Path) -> None:
     write_files(ROOT / "README.md", tmp_path)
     file = tmp_path / "refund.scenario.yaml"

@@ -83,6 +83,7 @@ def test_of_a_conversation_in_python(results: dict[str, Any], texts: list[str]) 
         unseen.check()
 
 
+@pytest.mark.slow
 def test_of_the_first_of_two_turns_and_of_the_process_after_a_restart() -> None:
     stored = PIPELINE + "store: sqlite\nchannels: {messages: {reducer: append, scope: session}}\n"
     turn = '{user: Hi, replies: {clerk: Hello}, tool_results: {look: {error: "No"}}'

@@ -175,6 +175,7 @@ def test_growing_cost_would_be_seen() -> None:
     assert grown([Cost(work(n) / n, 1, 1, 1) for n in (50, 100)]) != {}
 
 
+@pytest.mark.slow
 def test_nothing_is_ever_copied_deeply(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = conversation(250)
 

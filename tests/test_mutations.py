@@ -54,6 +54,7 @@ def test_a_mutation_turns_its_claim_red_where_it_stands_and_nothing_unrelated(
     assert other_scenario(fault).judgement.findings == ()
 
 
+@pytest.mark.slow
 def test_the_unrelated_scenario_runs_the_mutated_pipeline() -> None:
     for fault in mutations():
         red = pipeline_document(fault.folder, fault.scenario)

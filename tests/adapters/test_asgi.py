@@ -166,6 +166,7 @@ def test_each_turn_is_a_request_to_one_application(
     assert ["reply does not match" in text for text in problems_of(simulate(failed))] == [True]
 
 
+@pytest.mark.slow
 def test_a_session_keeps_its_cookies_and_the_whole_answer_is_the_reply(tmp_path: Path) -> None:
     turns = "".join(
         f"  - user: hi\n    session: {session}\n    replies: {{desk: hello}}\n"

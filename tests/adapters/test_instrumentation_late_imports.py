@@ -140,7 +140,7 @@ def write(folder: Path, part: str, how: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("part", "how"), sample_by_day(product(PARTS, DRIVERS), 11))
+@pytest.mark.parametrize(("part", "how"), sample_by_day(product(PARTS, DRIVERS), 5))
 def test_what_is_imported_late_is_seen_in_a_process_of_its_own(
     tmp_path: Path, part: str, how: str
 ) -> None:

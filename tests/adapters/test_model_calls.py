@@ -241,6 +241,7 @@ def kinds(outcome: Outcome) -> list[str]:
     return [type(item).__name__ for item in outcome.trace.events]
 
 
+@pytest.mark.slow
 def test_what_is_compressed_is_recorded_as_it_is_read(folder: Path, server: Provider) -> None:
     def answer(request: HttpRequest) -> HttpResponse:
         plain = echo(request)

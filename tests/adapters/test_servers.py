@@ -307,6 +307,7 @@ def test_a_server_asks_the_user_its_client_or_the_scenario(tmp_path: Path) -> No
     assert len(problems_of(simulate(scenario(tmp_path, BY_HAND, FILES + answered)))) > 1
 
 
+@pytest.mark.slow
 def test_claims_and_lints_speak_of_servers(tmp_path: Path) -> None:
     """Two servers with a tool of one name; what the first one returns gives an order."""
     two = FILES.replace(

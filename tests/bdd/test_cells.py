@@ -90,6 +90,7 @@ def test_a_table_whose_first_column_holds_only_roles_is_messages() -> None:
 
 
 # Not beside tests with a `pytester`: it takes away what Hypothesis imports of numpy.
+@pytest.mark.slow
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20))
 def test_any_cell_between_quotes_is_one_text(cell: str) -> None:
     when = VOCABULARIES[1]

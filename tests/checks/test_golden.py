@@ -39,6 +39,7 @@ def found_again(case: str) -> str:
     return f"{given}\n{FINDS}\n{result}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.golden
 @pytest.mark.parametrize("file", sorted(GOLDEN.glob("*.txt")), ids=lambda file: file.stem)
 def test_the_findings_are_golden(file: Path) -> None:

@@ -124,6 +124,7 @@ def words_of(finding: Finding) -> Iterator[str]:
         yield from (difference.at, difference.expected, difference.actual, difference.note)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(PLACES), MATCHERS)
 def test_no_finding_shows_how_values_are_kept(place: tuple[str | int, ...], matcher: Any) -> None:
     if place[0] == "findings":

@@ -224,6 +224,7 @@ def test_bad_input_reads_as_no_success(anywhere: Call, command: str, place: str)
     assert answer.get("total") != 0 or answer["percent"] is None
 
 
+@pytest.mark.slow
 def test_each_explanation_says_what_and_how_to_mend_it(simkit: Call) -> None:
     (every,) = [answer_of(simkit("explain", "--format", "json").out, "explain")["explanations"]]
 

@@ -63,6 +63,7 @@ class Desk:
 """
 
 
+@pytest.mark.slow
 def test_a_method_is_explored_and_its_scenarios_call_it(simkit: Call) -> None:
     write("counter.py", METHODS)
 

@@ -126,6 +126,7 @@ def test_ctrl_c_ends_processes_that_would_run_forever(project: Path) -> None:
     assert (running.communicate(timeout=120)[1].strip(), running.returncode) == ("stopped", 130)
 
 
+@pytest.mark.slow
 def test_the_module_runs_as_the_command_does(process: Call, simkit: Call) -> None:
     assert process("validate") == simkit("validate")
 
@@ -271,7 +272,7 @@ def test_a_replay_can_be_stopped_at_any_moment(tmp_path: Path, number: signal.Si
     for name, text in (("a", FAILS), ("b", ANEW), ("c", WAITS_LONG)):
         (tmp_path / f"{name}.scenario.yaml").write_text(text)
 
-    for moment in sample_by_day(range(12), 2):
+    for moment in sample_by_day(range(12), 4):
         shutil.rmtree(tmp_path / ".simkit", ignore_errors=True)
         running = Running(tmp_path, "tests.cli.in_processes", "replay", "-j", "2", ".")
         code, reply = running.stopped(number, after=".simkit/runs/*", late_s=moment * 0.05)
@@ -301,6 +302,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
 def test_an_error_while_a_signal_ends_processes_hides_neither_it_nor_the_counts(
@@ -398,6 +400,7 @@ def loaded(folder: Path, *words: str) -> set[str]:
     return set(done.stderr.split())
 
 
+@pytest.mark.slow
 @OWN_PROCESSES
 def test_the_replay_of_a_declared_pipeline_loads_nothing_for_code_or_recordings(
     tmp_path: Path,

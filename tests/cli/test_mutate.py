@@ -108,6 +108,7 @@ def test_every_claim_that_is_proposed_notices_its_mutant(
     assert (after["percent"], after["total"]) == (100, report["total"])
 
 
+@pytest.mark.slow
 def test_a_fault_of_the_pipeline_is_planted_and_its_scenarios_run_again(desk: Call) -> None:
     done = desk("mutate")
 

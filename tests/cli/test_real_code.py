@@ -124,6 +124,7 @@ def test_a_module_that_is_not_found_is_told_with_what_to_write(
     ]
 
 
+@pytest.mark.slow
 def test_folders_of_which_nothing_was_imported_are_told_with_the_module_that_was(
     simkit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +179,7 @@ def test_a_function_that_exits_fails_its_scenario(
     assert "3 passed" in done.out
 
 
+@pytest.mark.slow
 @OWN_PROCESSES
 def test_a_function_that_ends_the_process_ends_no_command_with_success(
     process: Call, project: Path

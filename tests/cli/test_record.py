@@ -281,6 +281,7 @@ def test_a_cassette_that_cannot_be_read_is_told_and_kept(simkit: Call) -> None:
 INIT = ("init", "--app", "desk:run", "--record")
 
 
+@pytest.mark.slow
 def test_no_first_scenario_is_written_of_an_app_that_fails(simkit: Call, server: Provider) -> None:
     server.answer = lambda request: HttpResponse(500, (), (b"{}",))
 

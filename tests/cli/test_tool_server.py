@@ -17,6 +17,7 @@ from tests.cli.projects import BAD, ECHO, write
 GOOD = "scenarios/good.scenario.yaml"
 
 
+@pytest.mark.slow
 def test_each_tool_answers_with_the_commands_json(project: Path) -> None:
     write("bad.scenario.yaml", ECHO + BAD)
 

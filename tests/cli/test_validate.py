@@ -26,6 +26,7 @@ def test_programs_get_one_object(simkit: Call) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_projects_own_scenarios_are_without_a_warning(
     simkit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

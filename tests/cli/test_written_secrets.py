@@ -167,6 +167,7 @@ def test_a_claim_that_a_written_secret_is_nowhere_fails_of_its_stored_trace_too(
     assert (ran.code, judged.code) == (1, 1)
 
 
+@pytest.mark.slow
 def test_serve_does_not_print_a_secret_as_if_it_could_be_used(project: Path) -> None:
     write("talk.py", CODE)
     write("s.scenario.yaml", _APP)

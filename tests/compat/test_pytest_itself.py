@@ -138,6 +138,7 @@ def test_a_broken_file_stops_no_good_one_if_that_is_asked_for(pytester: pytest.P
         lenient.stdout.fnmatch_lines(["torn.scenario.yaml:3:1: a tab cannot indent or separate"])
 
 
+@pytest.mark.slow
 def test_a_users_own_collectors_stay_theirs(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """
@@ -204,6 +205,7 @@ def test_pytest_may_lack_plugins_of_its_own(pytester: pytest.Pytester, without: 
     assert result.ret == pytest.ExitCode.OK
 
 
+@pytest.mark.slow
 def test_without_simkit_scenarios_are_files_like_others(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

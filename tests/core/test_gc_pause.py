@@ -70,6 +70,7 @@ def test_what_a_long_pause_has_made_is_not_walked_through() -> None:
     assert collections_after(gc_pause.SPARED_MIN * 2) == 0
 
 
+@pytest.mark.slow
 def test_what_was_not_walked_through_is_collected_some_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -91,6 +92,7 @@ def test_what_was_not_walked_through_is_collected_some_time(
     assert freed == [False, True]
 
 
+@pytest.mark.slow
 def test_what_somebody_has_frozen_stays_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gc_pause, "FROZEN_MAX", FROZEN_MAX)
     gc.enable()
@@ -265,6 +267,7 @@ def test_the_collector_is_on_wherever_a_declared_pipeline_calls_user_code() -> N
     assert [place for place, result in VALUES_BY_NAME.items() if not all(result)] == []
 
 
+@pytest.mark.slow
 def test_cycles_of_a_function_agent_are_collected_while_the_scenario_runs() -> None:
     gc.enable()
     collections = []
@@ -297,6 +300,7 @@ def setup() -> Iterator[None]:
     _note("teardown")
 
 
+@pytest.mark.slow
 def test_the_collector_is_on_wherever_a_pipeline_that_is_code_is_called() -> None:
     gc.enable()
 

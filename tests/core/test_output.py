@@ -375,6 +375,7 @@ def test_hostile_text_and_secrets_come_out_of_no_command(
         assert r"\x1b[31mR\x07" in texts[0]
 
 
+@pytest.mark.slow
 def test_what_is_kept_of_a_hostile_run_holds_no_secret(
     hostile: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,6 +407,7 @@ def test_a_secret_that_only_the_environment_knows_is_cut_nowhere(
         assert "open-sesame" not in completed
 
 
+@pytest.mark.slow
 def test_pytest_and_its_reports_show_nothing_hostile(
     pytester: pytest.Pytester, hostile: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -177,6 +177,7 @@ def adds(cwd: Path) -> Path:
     return cwd
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*LOSES, *GRAPHS])
 def test_an_update_that_is_lost_over_an_await_of_no_time_is_found(name: str, adds: Path) -> None:
     if name.endswith("nodes"):

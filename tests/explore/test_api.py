@@ -53,6 +53,7 @@ def test_a_sound_pipeline_passes_and_says_what_was_not_reached() -> None:
     assert "tool look of desk" in short.unreached
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cwd")
 def test_a_folder_is_explored_as_a_whole_and_what_is_skipped_is_said() -> None:
     Path("a.simulation.yaml").write_text(DESK + BUYER, encoding="utf-8")

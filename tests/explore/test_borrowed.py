@@ -62,6 +62,7 @@ def test_the_simplest_conversation_is_the_recorded_one(tmp_path: Path) -> None:
     assert [turn.get("pause") for turn in run.turns] == [None, "2 h", None]
 
 
+@pytest.mark.slow
 def test_a_message_is_rarely_said_twice_or_left_out(tmp_path: Path) -> None:
     write_lines(tmp_path)
     subject = subject_of(tmp_path, f"{USER}turns: 5\n")

@@ -152,6 +152,7 @@ def test_any_number_of_turns_up_to_the_most_is_drawn() -> None:
 RUNS = 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "share"), [(1, 0.2), (4, 0.1), (1, 0.9)])
 def test_what_has_a_share_happens_as_often(count: int, share: float) -> None:
     shares = {f"thing {number}": share for number in range(count)}

@@ -228,6 +228,7 @@ def test_nothing_is_said_again_where_a_question_waits(tmp_path: Path) -> None:
     assert len(record.turns) == 1
 
 
+@pytest.mark.slow
 def test_code_that_does_not_recover_is_found_and_the_scenario_shows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -205,6 +205,7 @@ class Cutting:
             yield number, *run_interval(run, interval, turns_max=TURNS, most=cut)
 
 
+@pytest.mark.slow
 @given(st.data(), st.integers(1, 400))
 def test_any_cuts_come_to_the_tally_of_one_process(data: st.DataObject, runs: int) -> None:
     alone, left = run_interval(run, Interval(), turns_max=TURNS, most=runs)
@@ -241,6 +242,7 @@ class Dying(Cutting):
             yield answer
 
 
+@pytest.mark.slow
 @given(st.data(), st.integers(1, 400), st.integers(1, 4))
 def test_one_that_is_interrupted_goes_on_to_the_same_tally(
     data: st.DataObject, runs: int, deaths: int

@@ -80,6 +80,7 @@ def test_a_target_that_is_not_shown_the_request_is_found_in_one_turn(tmp_path: P
     assert turn["replies"]["desk"]["handoff"]["to"] == "billing"
 
 
+@pytest.mark.slow
 def test_one_seed_is_one_campaign(tmp_path: Path) -> None:
     subject = started(tmp_path, BROKEN)
 
@@ -177,6 +178,7 @@ def test_what_is_written_is_what_was_run(
     assert sum(len(turn.calls) for turn in outcome.view.turns) == record.model_calls
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_scenario_that_fails_by_itself(simkit: Call) -> None:
     write("desk.pipeline.yaml", BROKEN)
 
@@ -200,6 +202,7 @@ def test_nothing_found_is_said_and_writes_nothing(simkit: Call) -> None:
     assert not Path("found").exists()
 
 
+@pytest.mark.slow
 def test_the_time_ends_it_with_what_was_found(
     simkit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +230,7 @@ def test_hypothesis_writes_no_folder_of_its_own(
     assert not Path(".hypothesis").exists()
 
 
+@pytest.mark.slow
 def test_no_source_of_an_application_is_read_for_numbers(
     simkit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +280,7 @@ def test_a_file_that_is_there_is_kept(simkit: Call) -> None:
     assert Path("found/HND-03-billing-2.scenario.yaml").is_file()
 
 
+@pytest.mark.slow
 def test_a_scenario_that_another_command_found_is_written_once(simkit: Call) -> None:
     write("desk.pipeline.yaml", BROKEN)
 

@@ -86,6 +86,7 @@ def test_what_is_not_there_is_told() -> None:
             list(subjects_named(Library(), name))
 
 
+@pytest.mark.slow
 def test_the_command_finds_what_breaks_in_scenarios_and_names_the_way_back(simkit: Call) -> None:
     write("all/desk.pipeline.yaml", BROKEN)
 

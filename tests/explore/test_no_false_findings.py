@@ -90,6 +90,7 @@ always: {tool_calls: [{result: The third shelf.}]}
 """
 
 
+@pytest.mark.slow
 def test_a_claim_on_a_context_is_judged_where_a_model_was_asked(tmp_path: Path) -> None:
     """A rule may stand in for the model of an agent that runs; a second call may not be made."""
     claims = "always: {context: {desk: {tools: []}, 'desk[1]': {includes: [never]}}}\n"
@@ -156,6 +157,7 @@ pipeline: forms
 """
 
 
+@pytest.mark.slow
 def test_a_model_that_has_called_often_enough_answers_in_the_form_asked_for(tmp_path: Path) -> None:
     campaign = campaign_of(subject_of(tmp_path, "", FORM), runs=80)
 

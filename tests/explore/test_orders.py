@@ -218,6 +218,7 @@ def test_calls_of_one_agent_are_found_in_any_order(tmp_path: Path) -> None:
     assert discovery.record.turns[0]["schedule"] == ["a[2]", "a[1]"]
 
 
+@pytest.mark.slow
 def test_the_seed_chooses_where_the_scenario_says_so() -> None:
     def reply(word: str, seed: int) -> Any:
         text = f"schedule: {word}\nseed: {seed}\n{RULES}turns: [{{user: Hi, replies: {REPLIES}}}]"

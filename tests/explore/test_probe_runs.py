@@ -171,6 +171,7 @@ def test_an_agent_that_only_a_later_conversation_meets_is_added(
     assert "reached 3 of 3 agents" in done.out
 
 
+@pytest.mark.slow
 def test_agents_that_begin_alike_are_one_and_that_is_said(simkit: Call) -> None:
     write(
         "alike_desks.py",

@@ -44,6 +44,7 @@ faults: {rate_limit: 0.1, duplicate_turn: 0.2}
 """
 
 
+@pytest.mark.slow
 @given(plan=PLANS)
 def test_a_tape_plays_the_conversation_that_it_was_taken_of(
     plan: Plan, tmp_path_factory: pytest.TempPathFactory

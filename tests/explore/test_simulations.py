@@ -105,6 +105,7 @@ def test_a_claim_that_always_holds_is_judged_in_every_turn(tmp_path: Path) -> No
     assert replayed(discovery, subject, tmp_path) == {discovery.cause}
 
 
+@pytest.mark.slow
 def test_a_claim_on_a_whole_conversation_is_judged_at_its_end(tmp_path: Path) -> None:
     claim = "finally: {model_calls: {billing: 0}}\n"
     subject = subject_of(tmp_path, BUYER + REFUNDS + claim)
@@ -146,6 +147,7 @@ def test_an_error_that_a_fault_explains_is_no_finding_where_no_claim_denies_it(
     assert campaign_of(subject, 30).discoveries == ()
 
 
+@pytest.mark.slow
 def test_a_claim_that_wants_nothing_is_judged(tmp_path: Path) -> None:
     subject = subject_of(tmp_path, BUYER + REFUNDS + "always: {interrupt: null}\n")
 
@@ -160,6 +162,7 @@ def test_an_error_claimed_of_a_whole_conversation_is_refused(tmp_path: Path, cla
     assert "at finally.error" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_claim_on_what_did_not_take_place_is_not_judged(tmp_path: Path) -> None:
     """The same claims in a scenario would fail in turns in which billing does not run."""
     claims = """
@@ -184,6 +187,7 @@ def test_a_users_answer_resumes_what_was_asked(tmp_path: Path) -> None:
     assert record.turns[1]["resume"] == "no"
 
 
+@pytest.mark.slow
 def test_a_claim_on_state_is_judged_in_sessions_that_have_it(tmp_path: Path) -> None:
     """What one session has written is no state of another, except in channels that they share."""
     text = (
@@ -321,6 +325,7 @@ NOTHING = Cause("none", "", "")
 NO_FINDING = Finding("none", "W", "nothing", "")
 
 
+@pytest.mark.slow
 @given(
     plan=st.builds(
         Plan,
@@ -401,6 +406,7 @@ def test_numbers_may_be_spelt_in_any_way_wherever_values_are(tmp_path: Path) -> 
     assert all(part in text for part in ("desk: 1.50", "text: 007", "query: 1.50", 'user: "1.50"'))
 
 
+@pytest.mark.slow
 def test_a_function_that_raises_is_a_tool_that_fails(tmp_path: Path) -> None:
     pipeline = DESK.replace("look: {args", "look: {function: tests.functions:failing, args")
     lines = "models: {desk: [{calls: {look: {order: A}}}, Done.]}\nnever: [{kind: ToolFailed}]\n"
@@ -505,6 +511,7 @@ def test_the_second_of_several_lines_is_named(tmp_path: Path) -> None:
     assert problem.value.at == "models.desk[1].calls.lok"
 
 
+@pytest.mark.slow
 def test_the_command_explores_the_simulations_of_a_folder(simkit: Call) -> None:
     write("a.simulation.yaml", DESK + BUYER)
     write("b.simulation.yaml", DESK + BUYER + REFUNDS + "always: {state: {refunds: []}}\n")
@@ -537,6 +544,7 @@ def test_a_profile_adds_to_what_the_simulation_says(name: str, tmp_path: Path) -
     assert campaign_of(subject, runs=20).runs >= 20
 
 
+@pytest.mark.slow
 def test_a_message_that_is_sent_twice_is_found_by_a_profile(simkit: Call) -> None:
     write("a.simulation.yaml", DESK + "models: {desk: [{handoff: {to: billing, "
           "payload: {order: A}}}], billing: Refunded.}\nturns: 2\n"
@@ -702,6 +710,7 @@ def test_lines_that_leave_nothing_to_say_are_a_mistake(
     )
 
 
+@pytest.mark.slow
 def test_a_model_says_what_its_lines_leave(tmp_path: Path) -> None:
     lines = "models: {desk: [{calls: {look: {order: A}}}, Done.]}\n"
     subject = subject_of(tmp_path, lines)

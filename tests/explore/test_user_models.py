@@ -354,6 +354,7 @@ def test_words_that_look_like_references_are_replayed_as_they_are(tmp_path: Path
     assert trace.turns[0].message.content == "Cost ${x}"
 
 
+@pytest.mark.slow
 def test_the_same_cassette_gives_the_same_campaign(tmp_path: Path) -> None:
     record(
         tmp_path,

@@ -122,6 +122,7 @@ def test_a_scenario_that_cannot_be_run_fails_with_the_sentence_alone(
     )
 
 
+@pytest.mark.slow
 def test_a_scenario_is_skipped_with_its_reason_even_if_it_is_broken(
     pytester: pytest.Pytester,
 ) -> None:
@@ -299,6 +300,7 @@ def test_a_lint_turned_off_is_in_the_report(pytester: pytest.Pytester) -> None:
     )
 
 
+@pytest.mark.slow
 def test_other_files_are_never_read(pytester: pytest.Pytester) -> None:
     for name in ("a.yaml", "scenario.yaml", "b.scenario.yml", "c.scenario.yaml.bak", "d.yml"):
         (pytester.path / name).write_text("\tno: [YAML", encoding="utf-8")
@@ -339,6 +341,7 @@ def test_a_file_is_read_once_for_all_its_items(pytester: pytest.Pytester) -> Non
     result.stdout.fnmatch_lines([f"*read: {files.replace('[', '[[]', 1)}"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "loaded"),
     [({}, []), ({"a": HOLDS}, ["msgspec", "yaml"])],
@@ -401,6 +404,7 @@ def test_importing_the_plugin_costs_pytest_nothing_to_speak_of() -> None:
     assert done.stdout.strip() == "['simkit', 'simkit.pytest_plugin']"
 
 
+@pytest.mark.slow
 def test_what_pytest_does_not_find_is_told_with_what_was_near(pytester: pytest.Pytester) -> None:
     write(pytester, a=SEVERAL)
     pytester.path.joinpath("desk.feature").write_text("Feature: The desk\n", encoding="utf-8")

@@ -55,6 +55,7 @@ def _after(draw: Callable[[st.SearchStrategy[Any]], Any], value: Any) -> Any:
     return draw(_JSON)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_change_of_the_value_before_gives_the_value_and_leaves_the_one_before(data: Any) -> None:
     """Values are compared as bytes, so that ``true`` is not ``1``, and keys keep their order."""

@@ -49,6 +49,7 @@ def emissions(code: str) -> list[tuple[str, int]]:
     return sorted({(name, line) for name, line in named if name in KINDS} | {*reached})
 
 
+@pytest.mark.slow
 def test_only_the_recorder_makes_and_emits_events() -> None:
     by_name = {
         file.relative_to(SIMKIT).as_posix(): emissions(file.read_text(encoding="utf-8"))

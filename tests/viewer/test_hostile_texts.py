@@ -36,6 +36,7 @@ def test_json_in_the_page_ends_no_element() -> None:
     assert text == '{"a":"\\u003c/script\\u003e\\u003c!-- \\u2028 \\u0026amp;"}'
 
 
+@pytest.mark.slow
 def test_the_page_has_a_policy_that_allows_its_own_script_alone(tmp_path: Path) -> None:
     file = tmp_path / "shop.scenario.yaml"
     file.write_text(SHOP, encoding="utf-8")

@@ -219,6 +219,7 @@ def states_of(folder: Path, text: str) -> dict[str, str]:
     return {line.path.replace("turns.", "").replace(".expect", ""): line.state for line in lines}
 
 
+@pytest.mark.slow
 def test_a_claim_that_fails_leaves_those_beside_it(tmp_path: Path) -> None:
     assert states_of(tmp_path, SHOP) == {
         "0.reply": "held",
@@ -234,6 +235,7 @@ def test_a_claim_shows_the_differences_of_all_its_lines(tmp_path: Path) -> None:
     assert [difference[1] for difference in line.differences] == ["$len: 7", '"U"']
 
 
+@pytest.mark.slow
 def test_a_lint_at_the_turn_fails_none_of_its_claims(tmp_path: Path) -> None:
     text = SHOP.replace("[tool_messages, tool_calls, intermediate_ai]", "[tool_calls]")
 

@@ -98,6 +98,7 @@ def test_every_call_has_the_messages_and_tools_of_its_context() -> None:
         check_calls(view)
 
 
+@pytest.mark.slow
 def test_every_call_of_a_shop_has_the_messages_and_tools_of_its_context(tmp_path: Path) -> None:
     file = tmp_path / "shop.scenario.yaml"
     file.write_text(SHOP, encoding="utf-8")
@@ -140,6 +141,7 @@ def test_an_update_that_its_reducer_passes_over_is_no_change(tmp_path: Path) -> 
     assert run_data(view, None).writes[-1].idle == ("notes",)
 
 
+@pytest.mark.slow
 def test_a_finding_is_pinned_to_its_call(tmp_path: Path) -> None:
     file = tmp_path / "shop.scenario.yaml"
     file.write_text(SHOP, encoding="utf-8")
@@ -167,6 +169,7 @@ def test_a_run_inside_a_branch_is_of_its_group_and_follows_the_route(tmp_path: P
     assert runs["clerk"].after == ()
 
 
+@pytest.mark.slow
 def test_equal_runs_give_equal_pages(tmp_path: Path) -> None:
     file = tmp_path / "shop.scenario.yaml"
     file.write_text(SHOP, encoding="utf-8")

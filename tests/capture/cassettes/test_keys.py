@@ -132,6 +132,7 @@ def test_key_depends_on_who_asks() -> None:
     assert key(chat("hi"), agent="a") != key(chat("hi"), agent="b")
 
 
+@pytest.mark.slow
 @given(values)
 def test_key_does_not_depend_on_the_order_of_keys_or_on_spaces(value: Any) -> None:
     spaced = json.dumps(reordered(value), indent=2).encode()

@@ -206,6 +206,7 @@ def test_each_form_of_a_vendors_keys_is_known_wherever_it_stands(
         assert "".join(redactor.pieces(["use ", *pieces, " now"])) == f"use {text} now"
 
 
+@pytest.mark.slow
 def test_a_key_of_random_characters_is_known_whatever_they_are(redactor: Redactor) -> None:
     """A shape that asks for a digit passes over every key that happens to have none."""
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -222,6 +223,7 @@ def test_a_key_of_random_characters_is_known_whatever_they_are(redactor: Redacto
             assert redactor.text(f"use {secret} now").startswith("use [redacted:"), secret
 
 
+@pytest.mark.slow
 def test_zero_bytes_in_base64_are_no_key(redactor: Redactor) -> None:
     # As the frames of a binary stream, or silence in a recording.
     random = Random(7)
@@ -474,6 +476,7 @@ def test_line_of_a_document_is_the_line_of_its_redacted_value(document: Any) -> 
     )
 
 
+@pytest.mark.slow
 @given(st.lists(tricky_documents, max_size=6), st.integers(0, 5))
 def test_lines_are_redacted_as_each_alone(several: list[Any], parts: int) -> None:
     redactor = Redactor(ENVIRON)

@@ -220,6 +220,7 @@ def test_where_a_scenario_asks_for_its_process_its_end_is_told_alike() -> None:
     assert [turn.error and turn.error.type for turn in outcome.view.turns] == [None, "ProcessEnded"]
 
 
+@pytest.mark.slow
 @OWN_PROCESSES
 def test_a_breakpoint_says_how_to_stop_at_it() -> None:
     write("stopping.py", "def run(text):\n    breakpoint()\n")

@@ -196,6 +196,7 @@ def test_list_of_a_helper_that_sessions_share_is_a_leak(tmp_path: Path, fresh: s
     ]
 
 
+@pytest.mark.slow
 def test_leak_is_found_where_an_earlier_scenario_left_something_in_the_module(
     tmp_path: Path,
 ) -> None:

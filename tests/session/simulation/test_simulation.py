@@ -442,6 +442,7 @@ def test_a_run_that_cannot_be_made_fails_the_test_with_one_message(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_alone")
 def test_a_run_without_simulations_loads_nothing_of_them(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
@@ -509,6 +510,7 @@ def test_an_error_within_a_call_stays_itself() -> None:
         Desk().total  # noqa: B018
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_alone")
 def test_a_failure_shows_no_line_of_simkit(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(

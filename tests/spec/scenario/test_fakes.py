@@ -230,6 +230,7 @@ def test_another_seed_is_another_person_and_the_same_seed_the_same(file: Path) -
     assert simulate(case, seed=4).passed
 
 
+@pytest.mark.slow
 def test_a_scenario_with_someone_made_up_goes_on_in_a_new_process(file: Path) -> None:
     again = (
         SHOP
@@ -339,6 +340,7 @@ def test_somebody_with_values_is_as_a_whole_those_values() -> None:
 # nobody twice, and nothing moves
 
 
+@pytest.mark.slow
 def test_nobody_has_the_name_address_or_unique_value_of_another() -> None:
     values = {"number": "${fake.unique.random_int(1, 60)}"}
     data = make_people(

@@ -38,6 +38,7 @@ def messages_of(seed: int) -> list[tuple[Any, ...]]:
     return [(turn.user and turn.user.text, turn.pause) for turn in turns]
 
 
+@pytest.mark.slow
 def test_each_seed_draws_a_user_and_the_same_one_again() -> None:
     drawn = [messages_of(seed) for seed in range(12)]
 

@@ -52,6 +52,7 @@ def test_another_text_is_refused_at_its_place(text: str) -> None:
     assert problem.value.at == "turns[1].pause"
 
 
+@pytest.mark.slow
 def test_virtual_time_passes_before_a_turn_and_no_limit_counts_it() -> None:
     ran = run_yaml(PIPELINE, conversation("pause: 2 h", "{pause: 3 h, restart: true}"[1:-1]))
 

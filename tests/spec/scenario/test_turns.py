@@ -94,6 +94,7 @@ def test_a_repeated_turn_is_taken_so_often_and_refers_to_what_was_said() -> None
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_restart_inside_repeated_turns_knows_what_was_said() -> None:
     outcome = simulate(prepared(CASE.replace("repeat: 3", "repeat: 3\n    restart: true")))
 

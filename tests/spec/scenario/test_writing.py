@@ -98,6 +98,7 @@ def test_a_text_that_no_block_can_hold_is_none() -> None:
     assert text_block(" one\n two\n", 2) is None
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYS, VALUES, min_size=1, max_size=4))
 def test_what_is_written_is_read_back_by_simkit_and_by_readers_of_yaml_1_1(
     data: dict[str, Any],
