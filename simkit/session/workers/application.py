@@ -338,8 +338,8 @@ def check_copyable() -> None:
 def serve_copies(channel: socket.socket) -> None:
     """Serve the process at the other end of a channel; return in copies only.
 
-    What it sends first imports the application, and raises OSError if copies of this process would
-    not do; then the other one learns that, and this one ends.
+    That one sends a function first, which imports the application. It raises OSError if copies of
+    this process would not do; then the other one learns that, and this one ends.
     """
     if not (prepare := channel.recv(_MESSAGE_MAX)):
         sys.exit()
