@@ -2,15 +2,16 @@
 
 A mutation says what is edited (`edit`: the pipeline, `edit_scenario`: the script, where a broken
 pipeline asks for other replies), which claim of which scenario turns red, and which scenario of
-the same pipeline stays green. Nothing is written: the edited values stand in the place of those
-that were read, so findings name the lines of the real files.
+the same pipeline stays green. `elsewhere` names further scenarios, with the claims that it turns
+red there. Nothing is written: the edited values stand in the place of those that were read, so
+findings name the lines of the real files.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -57,18 +58,33 @@ def mutations() -> tuple[Mutation, ...]:
     result: list[Mutation] = []
     for file in sorted(SCENARIOS.glob("*/*mutations.yaml")):
         (document,) = load(file)
-        result += [_mutation(entry, file.parent.name) for entry in document.data["mutations"]]
+        for entry in document.data["mutations"]:
+            first = _mutation(entry, file.parent.name)
+            result += [first, *_branches(entry, first)]
     return tuple(result)
 
 
+def _branches(entry: Mapping[str, Any], first: Mutation) -> Iterator[Mutation]:
+    """Yields the fault once for each further scenario that it turns red, with its script as it is.
+
+    It is a branch of the rules that it breaks: they are claimed of other turns, agents and nodes.
+    """
+    for number, (scenario, red) in enumerate(entry.get("elsewhere", {}).items(), start=1):
+        identity = f"{first.id}-branch-elsewhere-{number}"
+        yield replace(first, id=identity, scenario=scenario, red=_red(red), edit_scenario=())
+
+
+def _red(claims: str | list[str]) -> tuple[str, ...]:
+    return tuple(claims if isinstance(claims, list) else [claims])
+
+
 def _mutation(entry: Mapping[str, Any], folder: str) -> Mutation:
-    red = entry["red"]
     return Mutation(
         id=entry["id"],
         rules=tuple(int(rule) for rule in entry["rules"]),
         why=entry["why"],
         scenario=entry["scenario"],
-        red=tuple(red if isinstance(red, list) else [red]),
+        red=_red(entry["red"]),
         green=entry["green"],
         edit=tuple(entry["edit"]),
         edit_scenario=tuple(entry.get("edit_scenario", ())),
