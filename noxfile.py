@@ -118,8 +118,8 @@ FRAMEWORKS = {
     "strands": ("strands-agents[openai]", "mcp", "uvicorn"),
 }
 
-MATRIX = "tests/adapters/test_mcp_transports.py"
-"""MCP over three transports, with the clients of those frameworks that are installed."""
+MATRIX = ("tests/adapters/test_mcp_transports.py", "tests/adapters/test_mcp_faults.py")
+"""MCP over three transports, and its faults, with clients of the frameworks that are installed."""
 
 # Pages on libraries that simkit's other tests do not need; smolagents is among the extra `dev`.
 PAGES = ("claude-agent-sdk", "litellm")
@@ -311,7 +311,8 @@ def mcp_clients(session: nox.Session, sdk: str) -> None:
     tests = ["tests/adapters/test_mcp_servers.py", "tests/adapters/test_server_questions.py"]
     # openai-agents calls it by its name of before.
     warning = "ignore:Use `streamable_http_client`:DeprecationWarning"
-    session.run(*ALL_TESTS, "-W", warning, MATRIX, *tests, *session.posargs)
+    run = (*ALL_TESTS, "-W", warning, *MATRIX, *tests, *session.posargs)
+    session.run(*run, env={"SIMKIT_NIGHTLY": "1"})
 
 
 @nox.session(python="3.11")
@@ -351,7 +352,7 @@ def google_adk(session: nox.Session) -> None:
     """The Agent Development Kit, which holds google-genai and OpenTelemetry below today's."""
     session.install("-e", ".[google-adk]", "hypothesis", "pytest-xdist", "mcp", "uvicorn")
     session.run("simkit", "replay", "-q", "--needs-met", *ADK_SCENARIOS)
-    session.run(*ALL_TESTS, *ADK, MATRIX, *session.posargs)
+    session.run(*ALL_TESTS, *ADK, *MATRIX, *session.posargs)
     # The page's example, which has nothing to run on elsewhere.
     session.run(*ALL_TESTS, "tests/test_docs.py", "-k", "google-adk")
 
@@ -398,8 +399,8 @@ def frameworks(session: nox.Session, framework: str) -> None:
     team = f"tests/frameworks/{framework.replace('-', '_')}_team.scenario.yaml"
     session.run("simkit", "replay", "-q", "--needs-met", team)
     # Semantic Kernel warns of itself where it is imported.
-    run = (*ALL_TESTS, "-W", "default", "tests/frameworks", MATRIX)
-    session.run(*run, *session.posargs)
+    run = (*ALL_TESTS, "-W", "default", "tests/frameworks", *MATRIX)
+    session.run(*run, *session.posargs, env={"SIMKIT_NIGHTLY": "1"})
     if framework == "llama-index":
         session.run(*ALL_TESTS, "tests/test_docs.py", "-k", "frameworks")
 

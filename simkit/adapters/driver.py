@@ -404,7 +404,9 @@ class CodeDriver:
 
     def _advised(self, turn: UserTurn, problem: errors.SimkitError) -> errors.SimkitError:
         """Return an error with its cause, or with how to call the pipeline."""
-        problem = self._servers.caused(problem)
+        if self._servers.ends and isinstance(problem, errors.ScriptBroken):
+            text = "\n".join((*self._servers.ends, problem.what))
+            problem = type(problem)(text, problem.path)
         if type(problem) is not errors.CallUnattributed or not isinstance(
             problem.__cause__, errors.WireInvalid
         ):

@@ -101,6 +101,8 @@ class ServerSession(Answering):
     """One client's connection to a server; over HTTP, one request."""
 
     has_session = lasts = False
+    silent_s = 0.0
+    """How long the real server has been silent that owes an answer."""
 
     def __init__(self, name: str, questions: ServerQuestions) -> None:
         self._name, self._talk = name, questions
@@ -118,6 +120,7 @@ class ServerSession(Answering):
 
     def observe(self, line: bytes) -> Observed:
         """Observe a line of the real server."""
+        self.silent_s = 0.0
         self._talk.hear(self._name, line, is_servers=True)
         return self.follow(line)
 
@@ -245,18 +248,11 @@ class DeclaredServer(ServerSession):
 
 
 def _tools(tools: Mapping[str, ServerTool]) -> dict[str, mcp.ToolDefinition]:
-    return {
-        tool: mcp.ToolDefinition(
-            each.description,
-            schema_of(each.args, {}),
-            schema_of(each.returns, {}),
-            each.asks,
-            schema_of(each.answer, {}),
-            each.samples,
-            each.progress,
-        )
+    written_out = {
+        tool: {key: schema_of(getattr(each, key), {}) for key in ("args", "returns", "answer")}
         for tool, each in tools.items()
     }
+    return {t: mcp.ToolDefinition(**{**vars(each), **written_out[t]}) for t, each in tools.items()}
 
 
 class ForeignServer:
@@ -265,6 +261,7 @@ class ForeignServer:
     def __init__(self, name: str, use: ToolUse, traffic: GatedTraffic | None, ended: Ended) -> None:
         """Without ``traffic``, the real server answers, and nothing is recorded."""
         self.name, self.use, self.traffic, self.ended = name, use, traffic, ended
+        self.fails = ""
         self.is_real = traffic is None or traffic.is_live
         self.schemas: dict[str, JsonValue] = {}
         """Tool to the schema of its results."""
@@ -290,6 +287,7 @@ class ForeignSession(ServerSession):
     def __init__(self, server: ForeignServer, process: int) -> None:
         super().__init__(server.name, server.use.questions)
         self._server, self.is_real, self._process = server, server.is_real, process
+        self.fails = server.fails
         self._open: dict[JsonValue, Exchange] = {}
         """The id of a request to what the real server has still to answer."""
         self._queue: deque[bytes] = deque()
@@ -458,7 +456,7 @@ class ForeignSession(ServerSession):
         self._open[None] = Exchange({"method": name}, _take_nothing)
         return lambda given: self._open.clear()
 
-    def end(self, how: str, last: str) -> None:
+    def end(self, how: str, last: str) -> bytes:
         """Observe how the real server has ended, and the last lines of its errors."""
         exchanges, self._open = [*self._open.values()], {}
         text = f"{how}{f', and said last: {last}' if last else ''}"
@@ -467,11 +465,13 @@ class ForeignSession(ServerSession):
             self._fail(exchange.message, exchange.call, text)
         if not exchanges and not self._has_begun:  # Otherwise its client has ended it.
             self._fail({}, None, text)
+        requests = (each.message for each in exchanges if "id" in each.message)
+        return _lines(mcp.failure(each, f"the server ended: {text}") for each in requests)
 
     def _fail(self, message: Mapping[str, Any], call: ServedCall | None, text: str) -> None:
-        where = f"in the call of {call.tool}" if call is not None else "at its start"
-        if call is None and self._has_begun:
-            where = f"in {message.get('method')}"
+        method = message.get("method", "GET")
+        where = "at its start" if method in ("GET", "initialize") else f"in {method}"
+        where = where if call is None else f"in the call of {call.tool}"
         self._server.ended(f"ended {where}: {text}")
         if call is not None:
             self._server.use.end_for_server(call, None, f"the server ended: {text}")

@@ -56,6 +56,11 @@ class ServerQuestions:
         with self._gate.lock:
             self._recorder.events.record_response(self._recorder.at(), **facts, status=200)
 
+    def note_fault(self, fault: str) -> None:
+        """Record how a server has failed."""
+        with self._gate.lock:
+            self._recorder.events.record_fault(self._recorder.at(), fault=fault)
+
     def begin(self, server: str, question: Mapping[str, Any]) -> None:
         """Note that a client is asked."""
         if question["method"] == mcp.SAMPLE:

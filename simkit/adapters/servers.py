@@ -10,10 +10,13 @@ answered by another request.
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+from _thread import LockType, allocate_lock
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from shlex import join
@@ -28,12 +31,14 @@ from simkit.adapters.model_calls import Answerer, GatedTraffic, OtherRequests, R
 from simkit.adapters.tool_use import ToolUse
 from simkit.capture.cassettes.traffic import decoded_response
 from simkit.capture.cassettes.values import NotDecodable
+from simkit.capture.http import request_router, stdio_servers
 from simkit.capture.http.httpx_transports import Feed, OpenResponse
 from simkit.capture.http.request_router import ChunkRecorder, Decision, Forward, Later, Pauses
 from simkit.capture.http.stdio_servers import StdioServers, stdio_servers_of_run, watching_stdio
 from simkit.core.context_values import Inside
-from simkit.core.errors import ScriptBroken, ScriptMisfit, SimkitError
+from simkit.core.errors import ScriptMisfit
 from simkit.core.messages import JsonValue
+from simkit.core.raw_threads import start_raw_thread
 from simkit.core.text import short
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.recognition import whole_places
@@ -53,6 +58,8 @@ _NOBODYS_METHOD: Final = HttpResponse(405, (("allow", "POST"),), (b"",))
 """The specification lets a server answer so that sends nothing by itself."""
 _ACCEPTED: Final = HttpResponse(202, (), (b"",))
 _STREAM: Final = (("content-type", sse.CONTENT_TYPE),)
+_TICK_S: Final = 0.05
+_TCP: Final = (socket.AF_INET, socket.SOCK_STREAM)
 
 
 class McpOverHttp:
@@ -64,9 +71,10 @@ class McpOverHttp:
         """The addresses of streamable HTTP."""
         self._streams: dict[JsonValue, Feed] = {}
         """The id of a question to the response in which it stands."""
-        self._connections: dict[str, tuple[ServerSession, Feed]] = {}
+        self.connections: dict[str, tuple[ServerSession, Feed]] = {}
         """The second address of a client over SSE to its connection."""
         self._sessions: list[ServerSession] = []
+        self._url = ""
 
     @property
     def is_asked(self) -> bool:
@@ -74,26 +82,37 @@ class McpOverHttp:
         self._sessions = [each for each in self._sessions if each.is_asked or each.lasts]
         return any(each.is_asked for each in self._sessions)
 
-    def has_opened(self, url: str) -> bool:
-        """Return whether it has announced an address to a client over SSE."""
-        return url in self._connections
-
     def take(self, request: HttpRequest) -> Decision:
         """Answer a request, or forward it."""
-        connection = self._connections.get(request.url)
-        if connection is not None:
-            return self._answer_elsewhere(request, *connection)
-        session = self._server.session(is_process=False)
+        self._url = request.url
+        session, feed = self.connections.get(request.url, (None, None))
+        session = session or self._server.session(is_process=False)
         if session.fails:
             return HttpResponse(503, (("content-type", "text/plain"),), (session.fails.encode(),))
         wants_stream = "text/event-stream" in header(request.headers, "accept")
-        if request.method == "GET" and wants_stream and request.url not in self._posted:
-            decision = self._opened(request, session)
-        else:
-            decision = self._streamable(request, session)
+        try:
+            if feed is not None:
+                return self._answer_elsewhere(request, session, feed)
+            if request.method == "GET" and wants_stream and request.url not in self._posted:
+                decision = self._opened(request, session)
+            else:
+                decision = self._streamable(request, session)
+        except mcp.ServerEnded as end:
+            if feed is not None:
+                feed.push(is_last=True)
+            return NoResponse("connection", str(end))
         if session.is_asked:
             self._sessions.append(session)
         return decision
+
+    def let_pass(self, seconds: float) -> None:
+        """Break off a real server that is silent for too long: nothing else ends that wait."""
+        for session in [*self._sessions]:
+            session.silent_s = (session.silent_s + seconds) * session.is_asked
+            if session.silent_s > stdio_servers.PATIENCE_S:
+                session.silent_s = 0.0
+                session.fails = self._server.fails = f"no answer for {stdio_servers.PATIENCE_S:g} s"
+                _break_off(self._url)
 
     # Streamable HTTP
 
@@ -107,10 +126,7 @@ class McpOverHttp:
 
     def _post(self, request: HttpRequest, session: ServerSession) -> Decision:
         self._posted.add(request.url)
-        try:
-            answer = session.answer(request.body)
-        except mcp.ServerEnded as end:
-            return NoResponse("connection", str(end))
+        answer = session.answer(request.body)
         if answer is None:
             return Forward(_Listener(session))
         message = mcp.decoded(request.body)
@@ -144,14 +160,14 @@ class McpOverHttp:
         if isinstance(session, ForeignSession) and session.is_real:
             end = session.owe("GET")
             return Forward(_Listener(session, lambda it: end(self._connect(request, it, session))))
-        data = f"{urlsplit(request.url).path}?session_id={len(self._connections) + 1}"
+        data = f"{urlsplit(request.url).path}?session_id={len(self.connections) + 1}"
         feed = self._connect(request, data, session)
         feed.push(sse.frame(data, "endpoint"))
         return OpenResponse(200, _STREAM, (), feed=feed)
 
     def _connect(self, request: HttpRequest, data: str, session: ServerSession) -> Feed:
         feed, session.lasts = Feed(self._pauses), True
-        self._connections[urljoin(request.url, data)] = session, feed
+        self.connections[urljoin(request.url, data)] = session, feed
         self._sessions.append(session)
         return feed
 
@@ -159,11 +175,7 @@ class McpOverHttp:
         self, request: HttpRequest, session: ServerSession, feed: Feed
     ) -> Decision:
         """Answer a request in the client's stream."""
-        try:
-            answer = session.answer(request.body)
-        except mcp.ServerEnded as end:
-            feed.push(is_last=True)
-            return NoResponse("connection", str(end))
+        answer = session.answer(request.body)
         if answer is None:
             return Forward(None)
         session.outlast(lambda line: feed.push(_event(line)))
@@ -178,6 +190,17 @@ def _is_whole(lines: Sequence[bytes]) -> bool:
 
 def _event(line: bytes) -> bytes:
     return sse.frame(line.decode().strip(), "message")
+
+
+def _break_off(url: str) -> None:
+    """Break all connections of this process to an address."""
+    parts = urlsplit(url)
+    with suppress(OSError), request_router.forwarding():
+        peers = socket.getaddrinfo(parts.hostname, parts.port or parts.scheme)
+        for descriptor in map(int, os.listdir("/dev/fd")):
+            with suppress(OSError), socket.fromfd(descriptor, *_TCP) as connection:
+                if connection.getpeername()[:2] in [address[:2] for *_, address in peers]:
+                    connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Listener(ChunkRecorder):
@@ -214,7 +237,9 @@ class _Listener(ChunkRecorder):
             except NotDecodable as error:
                 problem = str(error)
         if self._session.is_asked:
-            self._session.end(problem or _unanswered(answer), "")
+            lines = self._session.end(self._session.fails or problem or _unanswered(answer), "")
+            # Some clients of streamable HTTP wait for ever for a response that broke.
+            self.last_words = b"\n\n".join([b"", *map(_event, lines.splitlines())])
 
 
 def _unanswered(response: HttpResponse | NoResponse) -> str:
@@ -274,7 +299,8 @@ class ScriptedServers:
         self, name: str, server: McpServer, use: ToolUse, traffic: GatedTraffic | None
     ) -> DeclaredServer | ForeignServer:
         def ended(how: str) -> None:
-            self.ends[f"server `{name}` {how}"] = None
+            self.ends[text := f"server `{name}` {how}"] = None
+            use.questions.note_fault(text)
 
         if server.source == DECLARED:
             return DeclaredServer(name, server, use, ended)
@@ -292,11 +318,19 @@ class ScriptedServers:
         self._use.end_overdue = end_overdue
         self._use.outlast, turns.threads.pipes = turns.outlast, self._stdio.pipes
         requests.remote_agent = self.remote_agent
-        with watching_stdio:
+        is_over = allocate_lock()
+        with watching_stdio, is_over:
+            if self._use.serves_others:
+                start_raw_thread(self._watch, (is_over,))
             try:
                 yield
             finally:
                 self._stdio.close()
+
+    def _watch(self, is_over: LockType) -> None:
+        while not is_over.acquire(timeout=_TICK_S):
+            for each in self._over_http.values():
+                each.let_pass(_TICK_S)
 
     def _are_busy(self) -> bool:
         return any(each.is_asked for each in self._over_http.values()) or self._stdio.are_busy()
@@ -309,12 +343,6 @@ class ScriptedServers:
             if len(servers) > 1 and [*whole_places(problem, tool)]
         ]
         return [*self.ends, *shared]
-
-    def caused(self, problem: SimkitError) -> SimkitError:
-        """Return an error of the script; where a server has ended, that is its cause."""
-        if not self.ends or not isinstance(problem, ScriptBroken):
-            return problem
-        return type(problem)("\n".join((*self.ends, problem.what)), problem.path)
 
     def started_here(self) -> Inside[StdioServers]:
         """Let processes that code in here starts be servers."""
@@ -330,7 +358,7 @@ class ScriptedServers:
                 answer = answers[min(self._requests[route], len(answers)) - 1]
                 return _response(answer, self._pauses)
         for name, over_http in self._over_http.items():
-            if over_http.has_opened(request.url) or self._matchers[name].holds(request.url):
+            if request.url in over_http.connections or self._matchers[name].holds(request.url):
                 self.reached.add(name)
                 return over_http.take(request)
         if (remote := self._of_remote(request)) is not None:
@@ -417,6 +445,5 @@ def _refuse_recorded(servers: Mapping[str, Server]) -> None:
 
 
 def _matcher_of(name: str, server: Server) -> Matcher:
-    if server.match is not None:
-        return compile_matcher(server.match)
-    return compile_matcher({"$regex": rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"})
+    is_word = {"$regex": rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"}
+    return compile_matcher(is_word if server.match is None else server.match)

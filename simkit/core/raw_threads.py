@@ -1,6 +1,7 @@
 """Python's own function for threads: during a run `_thread` has another one, whose threads wait.
 
-A module that is imported within a run would get that one, so all take it from here.
+Its threads begin in an empty context, outside the run. A module that is imported within a run
+would get the other one, so all take it from here.
 """
 
 from __future__ import annotations

@@ -135,7 +135,8 @@ def exception_text(problem: BaseException) -> str:
     problem = single_failure(problem)
     kind = type(problem).__name__
     try:
-        return f"{kind}: {problem}"
+        # A cancellation's message names its scope by an address of this process.
+        return kind if kind == "CancelledError" else f"{kind}: {problem}"
     except Exception:  # Other people's code makes the message.
         return kind
 

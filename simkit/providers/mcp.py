@@ -39,7 +39,7 @@ class ToolDefinition(msgspec.Struct, frozen=True):
     """The JSON Schema of the arguments; None for any."""
     returns: JsonValue = None
     """The JSON Schema of the result; None for a text."""
-    question: str = ""
+    asks: str = ""
     """Its question to the user, before it does anything; empty for none."""
     answer: JsonValue = None
     """The JSON Schema of the user's answer."""
@@ -124,7 +124,7 @@ def dialogue(
     for number, text in enumerate(tool.progress, 1):
         yield from progress(message, number, text)
     given = None
-    if tool.question:
+    if tool.asks:
         given = yield from _elicited(tool, abilities)
     if given is None and tool.samples:
         given = yield from _sampled(tool, abilities)
@@ -147,7 +147,7 @@ def _elicited(tool: ToolDefinition, abilities: Mapping[str, Any]) -> _Given:
     if "elicitation" not in abilities:
         return ToolOutcome(error="The client takes no questions of servers (elicitation).")
     schema = tool.answer or {"type": "object", "properties": {}}
-    reply = yield question(ELICIT, {"message": tool.question, "requestedSchema": schema})
+    reply = yield question(ELICIT, {"message": tool.asks, "requestedSchema": schema})
     action = ((reply or {}).get("result") or {}).get("action")
     return None if action == "accept" else ToolOutcome(error=f"The user's answer: {action}")
 

@@ -385,7 +385,7 @@ class TurnFinished(Event, frozen=True, gc=False, kw_only=True, tag="TurnFinished
 
 
 class FaultInjected(Event, frozen=True, gc=False, kw_only=True, tag="FaultInjected"):
-    """A planned fault took place."""
+    """A planned fault took place, or a server failed."""
 
     fault: str = ""
 

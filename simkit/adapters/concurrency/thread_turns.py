@@ -21,7 +21,6 @@ after a bounded number of checks; a turn whose threads make calls after its repl
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import math
 import threading
 from asyncio import _get_running_loop
@@ -186,7 +185,7 @@ class ThreadTurns:
         rank = self.submitted()
         self.threads.starts(rank)
         self._silent += 1
-        start_raw_thread(contextvars.Context().run, (self._outlast, rank, progress, give_up))
+        start_raw_thread(self._outlast, (rank, progress, give_up))
 
     def _outlast(self, rank: int, progress: _Ask, give_up: _Ask) -> None:
         before: object = None

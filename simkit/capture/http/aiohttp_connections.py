@@ -184,7 +184,7 @@ class _Transport(asyncio.Transport):
 
     # A real connection.
 
-    async def _forward(self, tap: request_router.StreamObserver | None, method: str) -> None:
+    async def _forward(self, tap: request_router.ChunkRecorder | None, method: str) -> None:
         self._listening = Listening(tap, method)
         try:
             self._real = await self._dial()

@@ -123,7 +123,7 @@ class Message:
 class Listening:
     """Reports a response to an observer, from the bytes of a server."""
 
-    def __init__(self, tap: request_router.StreamObserver | None, method: str) -> None:
+    def __init__(self, tap: request_router.ChunkRecorder | None, method: str) -> None:
         self._message = Message(answers=method)
         self._tap = tap
         self._has_begun = False
@@ -141,19 +141,16 @@ class Listening:
             self._has_more = self._has_more or bool(data)
             return
         pieces = self._message.feed(data)
-        if self._tap is not None:
-            self._tell(self._tap, pieces)
+        if (tap := self._tap) is not None:
+            if self._message.start and not self._has_begun:
+                self._has_begun = True
+                tap.response_started(self._message.status, self._message.headers)
+            for piece in pieces:
+                tap.chunk(piece)
         if self._message.is_over or (not data and self._message.ends_with_connection):
             self.ended("")
         elif not data:
             self.ended("the connection was closed before the response was whole")
-
-    def _tell(self, tap: request_router.StreamObserver, pieces: list[bytes]) -> None:
-        if self._message.start and not self._has_begun:
-            self._has_begun = True
-            tap.response_started(self._message.status, self._message.headers)
-        for piece in pieces:
-            tap.chunk(piece)
 
     def ended(self, problem: str = "") -> None:
         """Observe the end, unless the response is complete already."""

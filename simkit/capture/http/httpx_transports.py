@@ -203,7 +203,7 @@ def _pairs(message: Any) -> Headers:
     return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
 
 
-def _observed(response: Any, tap: request_router.StreamObserver | None, tapped: Replacement) -> Any:
+def _observed(response: Any, tap: request_router.ChunkRecorder | None, tapped: Replacement) -> Any:
     """Return a real response, whose stream an observer sees."""
     if tap is not None:
         tap.response_started(response.status_code, _pairs(response))
@@ -257,22 +257,18 @@ def _tapped_streams(library: ModuleType) -> tuple[type, type]:
     """Make the stream classes that pass on a real response and observe it."""
 
     class Tapped:
-        def __init__(self, stream: Any, tap: request_router.StreamObserver) -> None:
-            self.stream, self.tap, self.is_over = stream, tap, False
-
-        def ended(self, problem: str) -> None:
-            if not self.is_over:
-                self.is_over = True
-                self.tap.ended(problem)
+        def __init__(self, stream: Any, tap: request_router.ChunkRecorder) -> None:
+            self.stream, self.tap = stream, tap
 
         @contextmanager
         def until_its_end(self) -> Iterator[None]:
             try:
                 yield
             except Exception as problem:
-                self.ended(request_router.problem_text(problem))
-                raise
-            self.ended("")
+                self.tap.ended(request_router.problem_text(problem))
+                if not self.tap.last_words:
+                    raise
+            self.tap.ended("")
 
     class Sync(Tapped, library.SyncByteStream):  # type: ignore[misc, name-defined]
         def __iter__(self) -> Iterator[bytes]:
@@ -280,9 +276,10 @@ def _tapped_streams(library: ModuleType) -> tuple[type, type]:
                 for chunk in self.stream:
                     self.tap.chunk(chunk)
                     yield chunk
+            yield self.tap.last_words
 
         def close(self) -> None:
-            self.ended(request_router.CLOSED_EARLY)
+            self.tap.ended(request_router.CLOSED_EARLY)
             self.stream.close()
 
     class Async(Tapped, library.AsyncByteStream):  # type: ignore[misc, name-defined]
@@ -291,9 +288,10 @@ def _tapped_streams(library: ModuleType) -> tuple[type, type]:
                 async for chunk in self.stream:
                     self.tap.chunk(chunk)
                     yield chunk
+            yield self.tap.last_words
 
         async def aclose(self) -> None:
-            self.ended(request_router.CLOSED_EARLY)
+            self.tap.ended(request_router.CLOSED_EARLY)
             await self.stream.aclose()
 
     return Sync, Async

@@ -45,23 +45,10 @@ class Ending(Protocol):
         """
 
 
-class StreamObserver(Ending, Protocol):
-    """Observes a real response, piece by piece, while the client reads it."""
-
-    def response_started(self, status: int, headers: Headers) -> None:
-        """Observe the response's head; not called if the network gave none."""
-
-    def chunk(self, data: bytes) -> None:
-        """Observe the next piece of the body.
-
-        It is compressed as it was sent, without the framing of chunks.
-        """
-
-
 class Forward(msgspec.Struct, frozen=True):
     """The request goes to the network, and an observer gets the response."""
 
-    tap: StreamObserver | None
+    tap: ChunkRecorder | None
     """Observes the response; None for an allowed host that simkit does not record."""
 
 
@@ -379,11 +366,14 @@ class AllowedHosts:
 
 
 class ChunkRecorder:
-    """An observer that keeps the pieces of a stream, and when each of them came.
+    """Keeps the pieces of a response, and when each came, while the client reads it.
 
     A response that the client left is passed on as far as it was read: as complete if ``is_whole``
     says so, else as cut.
     """
+
+    last_words = b""
+    """The bytes that end a broken response, in place of an error; empty for none."""
 
     def __init__(
         self,
@@ -398,16 +388,16 @@ class ChunkRecorder:
         self._is_over = False
 
     def response_started(self, status: int, headers: Headers) -> None:
-        """Observe the response's head."""
+        """Observe the response's head; not called if the network gave none."""
         self._status, self._headers = status, headers
 
     def chunk(self, data: bytes) -> None:
-        """Observe the next piece."""
+        """Observe the next piece of the body, compressed as it was sent, without framing."""
         self._chunks.append(data)
         self._offsets_ms.append(round((perf_counter() - self._start) * 1_000))
 
     def ended(self, problem: str = "") -> None:
-        """Observe the end."""
+        """Observe the first end of several."""
         if self._is_over:
             return
         self._is_over = True

@@ -82,8 +82,12 @@ class Answering:
         """Observe a line of the real server."""
         return Observed()
 
-    def end(self, how: str, last: str) -> None:
-        """Observe how the real server has ended, and the last lines of its errors."""
+    def end(self, how: str, last: str) -> bytes:
+        """Observe how the real server has ended, and the last lines of its errors.
+
+        Return the lines that tell clients that wait.
+        """
+        return b""
 
 
 class _Connection:
@@ -106,7 +110,7 @@ class _Connection:
     def start(self) -> None:
         """Answer from now on."""
         # Outside the run, whose threads are waited for, and wait for their turn.
-        start_raw_thread(contextvars.Context().run, (self._serve,))
+        start_raw_thread(self._serve, ())
 
     def is_busy(self) -> bool:
         """Return whether a line waits for its answer, or its process ends."""
@@ -324,9 +328,8 @@ def _execute_child(before: Replacement) -> Replacement:
         if servers is None or server is None or stdin == -1 or stdout == -1:
             before(self, words, *rest)
             return
-        start = _started_really if server.is_real else _started
         # Outside the run: the process is no effect of its code.
-        connection = contextvars.Context().run(start, before, server, self, words, rest)
+        connection = contextvars.Context().run(_started, before, server, self, words, rest)
         if connection is not None:
             connection.read_at = rest[_PIPES][2], rest[_PIPES][4]
             servers.connections.append(connection)
@@ -336,55 +339,45 @@ def _execute_child(before: Replacement) -> Replacement:
 
 
 def _started(
-    before: Replacement, server: Answering, process: _Process, _: Any, rest: Any
+    before: Replacement, server: Answering, process: _Process, words: Any, rest: Any
 ) -> _Connection | None:
-    """Start the small process in a server's place; None for one that fails at its start."""
-    stdin, stdin_of_client, stdout_of_client, stdout, *errors = rest[_PIPES]
-    lives, lifeline = os.pipe()
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    # The program is Python, with nothing done before, in this folder.
-    replaced = [None, None, rest[2], (), None, *rest[5:]]
-    replaced[_SHELL] = False
-    replaced[_PIPES] = lives, stdin_of_client, stdout_of_client, nowhere, *errors
+    """Start a server, or the small process in its place, with pipes that lead here.
+
+    Return None for a declared one that fails at its start.
+    """
+    stdin, stdin_of_client, stdout_of_client, stdout, errors_of_client, errors = rest[_PIPES]
+    (gets, to_child), (from_child, says), (child_errors, warns) = (os.pipe() for _ in range(3))
+    mine = to_child, from_child, child_errors
+    environment = os.environ if rest[_ENV] is None else rest[_ENV]
+    replaced = [*rest]
+    replaced[_ENV] = {"PYTHONHASHSEED": "0", **environment}
+    if not server.is_real:
+        # The program is Python, with nothing done before, in this folder.
+        words = [sys.executable, "-I", "-S", "-c", _CHILD]
+        replaced = [None, None, rest[2], (), None, *rest[5:]]
+        replaced[_SHELL] = False
+    last = warns if server.is_real else errors
+    replaced[_PIPES] = gets, stdin_of_client, stdout_of_client, says, errors_of_client, last
     try:
-        before(process, [sys.executable, "-I", "-S", "-c", _CHILD], *replaced)
-        if server.fails:
-            _write(lifeline, server.fails.encode())
-            os.close(lifeline)
-            return None
-        return _Connection(server, os.dup(stdin), os.dup(stdout), lifeline, process)
+        before(process, words, *replaced)
+        client = os.dup(stdin), os.dup(stdout), os.dup(2 if errors == -1 else errors)
+        if server.is_real:
+            return _Relay(server, client, mine, process)
+        _close_all(client[2], *mine[1:])
+        if not server.fails:
+            return _Connection(server, *client[:2], to_child, process)
+        _write(to_child, server.fails.encode())
+        _close_all(to_child, *client[:2])
+        return None
     except BaseException:
-        os.close(lifeline)
+        _close_all(*mine)
         raise
     finally:
         # Python closes the child's ends only where it has made the pipes.
         _close_all(
-            lives if stdin_of_client == -1 else stdin, nowhere if stdout_of_client == -1 else stdout
-        )
-
-
-def _started_really(
-    before: Replacement, server: Answering, process: _Process, words: Any, rest: Any
-) -> _Connection:
-    """Start a real server, with pipes that lead here."""
-    stdin, stdin_of_client, stdout_of_client, stdout, errors_of_client, errors = rest[_PIPES]
-    (gets, to_child), (from_child, says), (child_errors, warns) = (os.pipe() for _ in range(3))
-    replaced = [*rest]
-    environment = os.environ if rest[_ENV] is None else rest[_ENV]
-    replaced[_ENV] = {"PYTHONHASHSEED": "0", **environment}
-    replaced[_PIPES] = gets, stdin_of_client, stdout_of_client, says, errors_of_client, warns
-    try:
-        before(process, words, *replaced)
-        client = os.dup(stdin), os.dup(stdout), os.dup(2 if errors == -1 else errors)
-        return _Relay(server, client, (to_child, from_child, child_errors), process)
-    except BaseException:
-        _close_all(to_child, from_child, child_errors)
-        raise
-    finally:
-        _close_all(
             gets if stdin_of_client == -1 else stdin,
             says if stdout_of_client == -1 else stdout,
-            warns if errors_of_client == -1 else errors,
+            errors if server.is_real and errors_of_client != -1 else warns,
         )
 
 

@@ -61,7 +61,8 @@ def _unused_at_end(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
         return ()  # The misfit kept the turn from using the rest of its lines.
     facts.notes.pop(_Misses, None)
     view = facts.view
-    is_disturbed = event.turn == (facts.fault.turn if facts.fault is not None else 0)
+    fault = facts.fault.fault if facts.fault and facts.fault.turn == event.turn else ""
+    is_disturbed = bool(fault) and not fault.startswith("server ")
     unused = {left.agent for left in event.unused}
     hits = [_call_without_line(failed, view, failed.agent in unused) for failed in misses]
     if not is_disturbed:
@@ -69,7 +70,7 @@ def _unused_at_end(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     if hits or is_disturbed:
         # Unused lines call no tools: one cause, one finding.
         return hits
-    return [_unused_results(left, view.turns[-1], view) for left in event.unused_results]
+    return [_unused_results(left, view.turns[-1], view, fault) for left in event.unused_results]
 
 
 def _left_over(event: e.TurnFinished, misses: Sequence[e.ModelFailed], view: View) -> Iterable[Hit]:
@@ -80,7 +81,7 @@ def _left_over(event: e.TurnFinished, misses: Sequence[e.ModelFailed], view: Vie
             yield _unused_lines(left, view.turns[-1], view)
 
 
-def _unused_results(left: e.UnusedResults, turn: TurnView, view: View) -> Hit:
+def _unused_results(left: e.UnusedResults, turn: TurnView, view: View, fault: str) -> Hit:
     tool, number = left.tool, turn.number
     calls = counted(left.calls, "time") if left.calls else "not"
     path: tuple[str | int, ...] = ("turns", number - 1, "tool_results", tool)
@@ -100,7 +101,7 @@ def _unused_results(left: e.UnusedResults, turn: TurnView, view: View) -> Hit:
         )
         path = ("turns", number - 1, "elicits", server)
     elif it := next((each for each in turn.tools if each.tool == tool), None):
-        why = it.server and f"server {it.server!r} did not answer"
+        why = it.server and (fault or f"server {it.server!r} did not answer")
         problem = (
             f"tool {tool!r} was called in turn {number} and did not ask for the result that "
             f"the scenario has: {why or 'what it returned is its own'}."

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from simkit.capture.http.interception import intercepting
-from simkit.capture.http.request_router import Decision, Forward, passing_through
+from simkit.capture.http.request_router import ChunkRecorder, Decision, Forward, passing_through
 from simkit.core.errors import ReplyMissing, RunHalted
 from simkit.providers.http import Headers, HttpRequest, HttpResponse
 
@@ -29,12 +29,14 @@ class Always:
         return self.decision
 
 
-class ObservedResponse:
+class ObservedResponse(ChunkRecorder):
     """A tap that remembers what it was told."""
 
     def __init__(self) -> None:
+        super().__init__(lambda answer: self.events.append(f"ended: {self.problem}"))
         self.events: list[object] = []
         self.headers: Headers = ()
+        self.problem = ""
 
     def response_started(self, status: int, headers: Headers) -> None:
         self.events.append(status)
@@ -44,7 +46,8 @@ class ObservedResponse:
         self.events.append(data)
 
     def ended(self, problem: str = "") -> None:
-        self.events.append(f"ended: {problem}")
+        self.problem = problem
+        super().ended(problem)
 
 
 def json_answer(body: str) -> HttpResponse:
