@@ -33,9 +33,17 @@ IS_NIGHTLY = os.environ.get("SIMKIT_NIGHTLY") == "1"
 settings.load_profile("nightly" if IS_NIGHTLY else "ci")
 
 
+TO_THE_NIGHT = "rows_left_to_the_night"
+"""What a worker of pytest-xdist reports: how many rows `sample_by_day` has left out in it."""
+to_the_night = [0]
+
+
 def sample_by_day(items: Iterable[T], step: int) -> list[T]:
     """Return one of so many items by day, and all at night or where golden texts are written."""
-    return list(items)[:: 1 if IS_NIGHTLY or os.environ.get("SIMKIT_WRITE_GOLDEN") else step]
+    every = list(items)
+    some = every[:: 1 if IS_NIGHTLY or os.environ.get("SIMKIT_WRITE_GOLDEN") else step]
+    to_the_night[0] += len(every) - len(some)
+    return some
 
 
 TEST_LIMIT_S = 1_800 if IS_NIGHTLY else 600
@@ -206,16 +214,24 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output[LEFT_OUT] = session.config.stash.get(left_out, 0)
+        output[TO_THE_NIGHT] = to_the_night[0]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Take over the count of a worker; each of them collects all tests, so all count the same."""
-    node.config.stash[left_out] = getattr(node, "workeroutput", {}).get(LEFT_OUT, 0)
+    output = getattr(node, "workeroutput", {})
+    node.config.stash[left_out] = output.get(LEFT_OUT, 0)
+    to_the_night[0] = output.get(TO_THE_NIGHT, 0)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say how many slow tests were left out, and how to run them."""
+    """Say how many slow tests and rows were left out, and how to run them."""
+    if to_the_night[0]:
+        terminalreporter.write_line(
+            f"{to_the_night[0]:,} rows of larger tests are left to the night (`sample_by_day`): "
+            "SIMKIT_NIGHTLY=1 runs all."
+        )
     count = config.stash.get(left_out, 0)
     if count:
         terminalreporter.write_line(

@@ -143,7 +143,7 @@ def digests_through(door: str, names: Sequence[str], folder: Path) -> list[str]:
         ("two at a time", OF_PLAIN_CODE),
         pytest.param("pytest", OF_PLAIN_CODE, marks=pytest.mark.slow),
         *(
-            pytest.param(door, FILES if IS_NIGHTLY else FILES[first::24], marks=pytest.mark.slow)
+            pytest.param(door, FILES if IS_NIGHTLY else FILES[first::48], marks=pytest.mark.slow)
             for first, door in enumerate(DOORS)
         ),
     ],
@@ -151,7 +151,7 @@ def digests_through(door: str, names: Sequence[str], folder: Path) -> list[str]:
 def test_a_digest_depends_neither_on_the_door_nor_on_the_company(
     door: str, files: Sequence[str], tmp_path: Path
 ) -> None:
-    """Each door runs one file of 24 in CI; all of them at night."""
+    """Each door runs one file of 48 in CI; all of them at night."""
     known = {str(ROOT / name): digest for name, digest in digests(*files).items()}
     if door == "alone":
         last = {name.partition("::")[0]: name for name in known}

@@ -6,14 +6,16 @@ Those that are not installed here have sessions of nox: `mcp_clients`, `framewor
 from __future__ import annotations
 
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from simkit.session.execution.recorded import Recording
 from simkit.session.simulate import record, simulate
-from tests.adapters.test_server_questions import NOW, TRANSPORTS, address
+from tests.adapters.test_server_questions import ENTRIES, NOW, address
 from tests.adapters.test_servers import ASK, FILES, problems_of
+from tests.conftest import sample_by_day
 from tests.recording import prepared
 
 __all__ = ("address",)
@@ -152,8 +154,7 @@ turns:
 
 @pytest.mark.slow(30)
 @pytest.mark.filterwarnings("default")
-@TRANSPORTS
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("client", "entry"), sample_by_day(product(CLIENTS, ENTRIES), 4))
 def test_a_declared_a_real_and_a_recorded_server_show_the_model_the_same(
     tmp_path: Path, client: str, entry: str, address: str
 ) -> None:

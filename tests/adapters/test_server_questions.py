@@ -74,7 +74,8 @@ async def sse(message):
 """.replace("**HANDLERS", "**handlers")
 SDK = version("mcp")
 NOW = "2026-01-05T09:00:00Z"
-TRANSPORTS = pytest.mark.parametrize("entry", ["stdio", "http", "sse"])
+ENTRIES = ("stdio", "http", "sse")
+TRANSPORTS = pytest.mark.parametrize("entry", ENTRIES)
 DECLARED = """\
 servers:
   files:

@@ -38,7 +38,7 @@ def test_a_report_is_found_by_the_lint_in_the_table_and_its_mended_twin_is_silen
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", sample_by_day(EXPLORED, 2), ids=lambda case: case.item.name)
+@pytest.mark.parametrize("case", sample_by_day(EXPLORED, 4), ids=lambda case: case.item.name)
 def test_explore_finds_a_report_from_the_application_alone_as_the_table_says(
     case: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,7 +111,7 @@ def test_a_killed_campaign_goes_on_where_it_was(
 
 
 EXHAUSTIVE: Final = ("--exhaustive", "--turns", "2")
-MANY: Final = "1500" if IS_NIGHTLY else "500"
+MANY: Final = "1500" if IS_NIGHTLY else "240"
 
 
 @pytest.mark.slow
