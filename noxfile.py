@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -419,26 +418,16 @@ def pages(session: nox.Session, page: str) -> None:
     session.run(*ALL_TESTS, "tests/test_docs.py", "-k", page, *session.posargs, env=env)
 
 
-def drawing_tests() -> list[str]:
-    """Return the tests that draw more at night: by Hypothesis, or with seeds of their own."""
-    return [
-        str(file)
-        for file in sorted(Path("tests").rglob("test_*.py"))
-        if re.search(r"from hypothesis|NIGHTLY|sample_by_day", file.read_text(encoding="utf-8"))
-    ]
-
-
 @nox.session(python="3.11")
 def nightly(session: nox.Session) -> None:
-    """What CI leaves out: tests that draw, at a larger size; published examples; other versions.
+    """What CI leaves out: tests at their whole size; published examples; other versions.
 
-    CI runs all other tests with the newest versions already, so that the night does not. After it,
-    also where it fails, whatever has an environment of its own.
+    After it, also where it fails, whatever has an environment of its own.
     """
     for name in (*BESIDE, "oldest_pytest", "coverage"):
         session.notify(name)
     session.install("--upgrade", "-e", ".[dev]")
-    session.run(*ALL_TESTS, *drawing_tests(), *session.posargs, env=WHOLE)
+    session.run(*ALL_TESTS, "tests", *session.posargs, env=WHOLE)
     session.run(*ALL_TESTS, "scenarios", "--simkit-runs", "300", *session.posargs)
     session.run("simkit", "replay", "scenarios", "--verify", "-q")
     # The examples that frameworks publish: without them their scenarios are skipped, loudly.

@@ -15,6 +15,7 @@ import signal
 import ssl
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +31,8 @@ settings.register_profile("ci", derandomize=True, deadline=None, max_examples=30
 # Eight times as many: with 500 examples and more, two cores did not reach the end in a night.
 settings.register_profile("nightly", derandomize=True, deadline=None, max_examples=250)
 IS_NIGHTLY = os.environ.get("SIMKIT_NIGHTLY") == "1"
+IS_WHOLE = IS_NIGHTLY or bool(os.environ.get("SIMKIT_WRITE_GOLDEN"))
+"""Whether nothing is left to the night."""
 settings.load_profile("nightly" if IS_NIGHTLY else "ci")
 
 
@@ -41,9 +44,31 @@ to_the_night = [0]
 def sample_by_day(items: Iterable[T], step: int) -> list[T]:
     """Return one of so many items by day, and all at night or where golden texts are written."""
     every = list(items)
-    some = every[:: 1 if IS_NIGHTLY or os.environ.get("SIMKIT_WRITE_GOLDEN") else step]
+    some = every if IS_WHOLE else every[::step]
     to_the_night[0] += len(every) - len(some)
     return some
+
+
+def crossed_rows(item: pytest.Item) -> set[tuple[object, ...]]:
+    """Return the row of each `parametrize` of a test that has several."""
+    marks = [*item.iter_markers("parametrize")]
+    names = [m.args[0].split(",") if isinstance(m.args[0], str) else m.args[0] for m in marks]
+    values = item.callspec.params if isinstance(item, pytest.Function) and names[1:] else {}
+    rows = [tuple(id(values[name.strip()]) for name in row) for row in names if values]
+    return {*enumerate(rows)}
+
+
+def without_crossings(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return tests; of one whose parameters are crossed, so many that each row is in one."""
+    chosen = set[pytest.Item]()
+    seen: dict[str, set[tuple[object, ...]]] = defaultdict(set)
+    for are_all_new in (True, False):
+        for item in items:
+            rows, known = crossed_rows(item), seen[item.nodeid.partition("[")[0]]
+            if not rows or (rows.isdisjoint(known) if are_all_new else not rows <= known):
+                chosen.add(item)
+                known |= rows
+    return [item for item in items if item in chosen]
 
 
 TEST_LIMIT_S = 1_800 if IS_NIGHTLY else 600
@@ -177,8 +202,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with tests that say that they take ten seconds: no core waits for the last one."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with tests that say that they take ten seconds: no core waits for the last one.
+
+    By day a run of whole folders leaves out most crossings of parameters.
+    """
+    if not (IS_WHOLE or config.option.keyword or any(".py" in name for name in config.args)):
+        some = without_crossings(items)
+        to_the_night[0] += len(items) - len(some)
+        items[:] = some
     items.sort(key=lambda item: not any(mark.args for mark in item.iter_markers("slow")))
 
 
@@ -229,8 +261,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     """Say how many slow tests and rows were left out, and how to run them."""
     if to_the_night[0]:
         terminalreporter.write_line(
-            f"{to_the_night[0]:,} rows of larger tests are left to the night (`sample_by_day`): "
-            "SIMKIT_NIGHTLY=1 runs all."
+            f"{to_the_night[0]:,} rows are left to the night: SIMKIT_NIGHTLY=1 runs all."
         )
     count = config.stash.get(left_out, 0)
     if count:
