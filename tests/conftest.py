@@ -61,10 +61,10 @@ def crossed_rows(item: pytest.Item) -> set[tuple[object, ...]]:
 def without_crossings(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return tests; of one whose parameters are crossed, so many that each row is in one."""
     chosen = set[pytest.Item]()
-    seen: dict[str, set[tuple[object, ...]]] = defaultdict(set)
+    rows_by_test: dict[str, set[tuple[object, ...]]] = defaultdict(set)
     for are_all_new in (True, False):
         for item in items:
-            rows, known = crossed_rows(item), seen[item.nodeid.partition("[")[0]]
+            rows, known = crossed_rows(item), rows_by_test[item.nodeid.partition("[")[0]]
             if not rows or (rows.isdisjoint(known) if are_all_new else not rows <= known):
                 chosen.add(item)
                 known |= rows
