@@ -391,7 +391,7 @@ def _shared(systems: Sequence[str]) -> str:
     """Return the common beginning."""
     first, last = min(systems), max(systems)
     pairs = enumerate(zip(first, last, strict=False))
-    return first[: next((place for place, (a, b) in pairs if a != b), len(first))]
+    return first[: next((index for index, (a, b) in pairs if a != b), len(first))]
 
 
 def _without_headings(system: str) -> str:
@@ -400,8 +400,8 @@ def _without_headings(system: str) -> str:
     first = (
         k for k, line in enumerate(lines) if _ROLE.search(line) or not _HEADING.fullmatch(line)
     )
-    place = next(first, 0)
-    return _BULLET.sub("", "\n".join(lines[place:]), count=1)
+    start = next(first, 0)
+    return _BULLET.sub("", "\n".join(lines[start:]), count=1)
 
 
 def _head(system: str) -> str:

@@ -271,18 +271,18 @@ class CodeDriver:
 
     def _take(self, turn: UserTurn) -> e.ErrorFacts | None:
         script, recorder = self._script, self._recorder
-        place = self._place = recorder.turn
+        index = self._place = recorder.turn
         self._turns_of[turn.session] += 1
         self._world.begin_turn(
             f"{turn.session}/{self._turns_of[turn.session]}",
-            place if turn.turns_before is None else turn.turns_before,
+            index if turn.turns_before is None else turn.turns_before,
             of_session=turn.session,
         )
         script.begin_turn(turn, recorder)
         # An error of an earlier turn was claimed, or there is none now.
         self._gate.halted = self._gate.last_failure = self._gate.cut = None
         reply, error = None, None
-        stubs = [tool for tool in script.stubs(place) if not self._is_answered(tool)]
+        stubs = [tool for tool in script.stubs(index) if not self._is_answered(tool)]
         if stubs and not self._driver.stands_in():
             refusals.refuse_unreachable(stubs, self._app, recorder.turn)
         try:

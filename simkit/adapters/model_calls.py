@@ -101,14 +101,14 @@ def record_request_beside(call: ModelCall, recorder: TraceRecorder) -> None:
     url = urlsplit(request.url)
     # A program asks at a port of this machine, which is another one each time.
     host = "" if url.hostname == HOST else url.netloc.rpartition("@")[2]
-    place = ("request", call.run.agent)
+    thread = ("request", call.run.agent)
     events.record_request(
         recorder.at(call.run),
         call=call.id,
         method=request.method,
         url=f"{host}{path_of(request.url)}",
         where=sending_code(),
-        body=events.last_values.shorten(place, _body(request.body), lambda body: body),
+        body=events.last_values.shorten(thread, _body(request.body), lambda body: body),
     )
 
 

@@ -260,20 +260,20 @@ class ModelInterceptor:
         So a failure that nothing follows reaches the pipeline's code, however often its client
         library retries (docs/decisions/028).
         """
-        place = call.run.agent, self._recorder.session, self._recorder.turn
+        key = call.run.agent, self._recorder.session, self._recorder.turn
         try:
             answer = self._script.chosen(call)
         except errors.ReplyMissing:
-            last = self._line_failures.get(place)
+            last = self._line_failures.get(key)
             latest = self._last.get((call.run.agent, self._recorder.session))
             is_again = latest is not None and latest.attempt > 1
             if last is None or not is_clients_own_attempt(call.request, is_again):
                 raise
             return m.Answer(last)
         if isinstance(answer.reply, m.Fails):
-            self._line_failures[place] = answer.reply
+            self._line_failures[key] = answer.reply
         else:
-            self._line_failures.pop(place, None)
+            self._line_failures.pop(key, None)
         return answer
 
     def _hear(self, call: ModelCall, is_marked: bool, answer: HttpAnswer) -> None:

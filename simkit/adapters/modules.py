@@ -145,8 +145,8 @@ def hint_from(folder: Path) -> str:
     if file is None or not graphs:
         return ""
     offers = []
-    for place in graphs.values():
-        path, _, name = place.rpartition(":")
+    for graph in graphs.values():
+        path, _, name = graph.rpartition(":")
         module = (file.parent / path).resolve()
         path_there = Path(os.path.relpath(module.parent, folder)).as_posix()
         offers.append(f"`pipeline: {module.stem}:{name}` with `app: {{path: [{path_there}]}}`")
@@ -248,7 +248,7 @@ def _file_of(module: Any) -> str | None:
     names = getattr(module, "__dict__", {})  # Not by attribute: some modules are lazy.
     file = names.get("__file__")
     if file is None:
-        file = next((os.path.join(place, "*") for place in names.get("__path__") or ()), None)
+        file = next((os.path.join(folder, "*") for folder in names.get("__path__") or ()), None)
     return os.path.realpath(file) if isinstance(file, str) else None
 
 

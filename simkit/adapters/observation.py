@@ -191,7 +191,7 @@ class ParallelGroups(Generic[KeyT]):
         if key not in self._waiting:
             return []
         around = self._waiting[key]
-        return [other for other, place in self._waiting.items() if place is around]
+        return [other for other, siblings in self._waiting.items() if siblings is around]
 
     def starts(self, key: KeyT) -> str:
         """Start the run of a key; return its group, which is new for the first of several."""

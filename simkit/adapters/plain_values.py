@@ -89,8 +89,8 @@ def _held_by(thing: Any, otherwise: str) -> Iterator[tuple[str, Any]]:
 
 def names_of(value: Any) -> tuple[str, ...] | None:
     """Return the fields of a model, a dataclass or a struct; None for anything else."""
-    for place in _FIELDS:
-        names = getattr(type(value), place, None)
+    for attribute in _FIELDS:
+        names = getattr(type(value), attribute, None)
         if names is not None:
             return tuple(names)
     return None

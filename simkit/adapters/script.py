@@ -91,7 +91,7 @@ class Script(msgspec.Struct, frozen=True):
     schedule: Schedule
     """The order in which waiting model calls are answered."""
     initial_state: Mapping[str, JsonValue] = {}
-    stubs: Callable[[int], Collection[str]] = lambda place: ()
+    stubs: Callable[[int], Collection[str]] = lambda index: ()
     """Returns the tools for which the turn at an index has results."""
     logs: bool = False
     """Whether the scenario claims log records."""
@@ -102,13 +102,13 @@ class Script(msgspec.Struct, frozen=True):
 
     def begin_turn(self, turn: UserTurn, recorder: TraceRecorder) -> None:
         """Begin the next turn of a pipeline that is given one turn after the other."""
-        place = recorder.turn
+        index = recorder.turn
         recorder.clock.advance_to(turn.not_before)
         recorder.handoff_tools.know(self.agents())
         recorder.begin_turn(
-            place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
+            index + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
         )
-        self.begin_parts(place)
+        self.begin_parts(index)
 
     def begin_parts(self, index: int) -> None:
         """Begin the turn at an index: its lines, failures, results and order."""

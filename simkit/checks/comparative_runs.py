@@ -131,8 +131,8 @@ def _differences(
     for name in dict.fromkeys((*before.state, *after.state)):
         mine, its = before.state.get(name), after.state.get(name)
         if not sides.same_value(mine, its):
-            for place in _parted(plain(mine), plain(its), f"state.{name}"):
-                yield "", *place
+            for difference in _parted(plain(mine), plain(its), f"state.{name}"):
+                yield "", *difference
 
 
 def _run_differences(

@@ -287,14 +287,14 @@ def _rank(finding: Finding, is_cause: bool) -> tuple[bool, int, bool, bool]:
     return finding.turn == 0, finding.turn, not is_cause, finding.id != CLAIM
 
 
-def scopes_of(scenario: Scenario, view: View, places: Collection[int]) -> list[Scope]:
+def scopes_of(scenario: Scenario, view: View, indices: Collection[int]) -> list[Scope]:
     """Return the claims on the turns at these indices, as far as they ran, and on the run."""
     turns = scenario.turns
-    claimed = [(place, turns[place].expect) for place in places if place < len(turns)]
+    claimed = [(index, turns[index].expect) for index in indices if index < len(turns)]
     scopes = [
-        scope_of_turn(view.turns[place], place, expect, view)
-        for place, expect in claimed
-        if expect.model_fields_set and place < len(view.turns)
+        scope_of_turn(view.turns[index], index, expect, view)
+        for index, expect in claimed
+        if expect.model_fields_set and index < len(view.turns)
     ]
     if scenario.expect.model_fields_set:
         scopes.append(scope_of_run(scenario.expect, view))

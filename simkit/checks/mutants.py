@@ -243,15 +243,15 @@ class _Mutants:
         for number in event.definitions:
             if number not in self._defined:
                 continue
-            place, tool = self._defined.pop(number)
+            at, tool = self._defined.pop(number)
             if tool.description:
                 text = f"the description of {tool.tool} was changed"
                 fact = {"name": tool.tool, "description": tool.description}
-                changes = fixed({place: replace(tool, description=other_value(tool.description))})
+                changes = fixed({at: replace(tool, description=other_value(tool.description))})
                 yield _mutant("definitions", event, text, changes, fact, name=event.agent)
             for name, parameters, fact in _parameters(tool.parameters):
                 text = f"parameter `{name}` of {tool.tool} was lost"
-                changes = fixed({place: replace(tool, parameters=parameters)})
+                changes = fixed({at: replace(tool, parameters=parameters)})
                 fact = {"name": tool.tool, "parameters": fact}
                 yield _mutant("definitions", event, text, changes, fact, name=event.agent)
 

@@ -128,8 +128,8 @@ def _in_made(part: MadePart, query: _Query) -> Message | None:
 def _in_newest(part: ShownPart, query: _Query) -> bool:
     """Return whether one of a part's newest messages matches."""
     test, end = query.test_in(part.section), part.hi + len(part.tail)
-    places = range(end - 1, max(part.lo, part.hi - NEW) - 1, -1)
-    return any(test(part.entry(place)) for place in places)
+    newest = range(end - 1, max(part.lo, part.hi - NEW) - 1, -1)
+    return any(test(part.entry(index)) for index in newest)
 
 
 class _Stream:

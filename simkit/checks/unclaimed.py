@@ -109,13 +109,13 @@ def check_lint_claims(
         scope_hits = hits.of(scope)
         # Each claim needs its own hit: the matcher finds the largest pairing.
         for miss in builder.misses({"$has": claims}, [hit.fields() for hit in scope_hits]):
-            place = miss.at[1]
-            assert isinstance(place, int)
-            lint = claims[place]["id"]
+            index = miss.at[1]
+            assert isinstance(index, int)
+            lint = claims[index]["id"]
             name = lint if isinstance(lint, str) else "a lint"
             lines = [f"found: {hit.id} {hit.what}" for hit in scope_hits if hit.id == name]
             yield builder.finding(
-                (*scope.path, "findings", place),
+                (*scope.path, "findings", index),
                 f"{name} is claimed, but {'not so ' if lines else 'not '}found {scope.words}",
                 turn=scope.turn,
                 context=cut_short(lines)

@@ -86,14 +86,14 @@ def _why_vacuous(
         is_asked = _DENIAL in inner or search.occurs(_ANY, inner[:-1])
         return "" if is_asked else "no such list in the trace has an element"
     is_message = _is_excludes(inner)
-    place = inner if is_message else inner[:-1]
-    key = search.missing_key(matcher, place)
+    value_steps = inner if is_message else inner[:-1]
+    key = search.missing_key(matcher, value_steps)
     if key:
         return f"no value in the trace has a key `{key}`"
-    if not search.could_hold(matcher, place, turn):
+    if not search.could_hold(matcher, value_steps, turn):
         hint = isinstance(matcher, str) * ": a text without an operator is a whole one"
         return f"nothing in the trace matches {line(matcher)}{hint}"
-    if not is_message and not candidates.could_be(matcher, place, turn):
+    if not is_message and not candidates.could_be(matcher, value_steps, turn):
         return f"no value of this claim in the trace could match {line(matcher)}"
     return ""
 

@@ -91,10 +91,10 @@ def _pipeline_of(conversation: RecordedConversation) -> str:
     """Return the pipeline of a run of simkit, its file if that is near; empty for others."""
     name, run = (str(conversation.own.get(key, "")) for key in (names.PIPELINE, names.RUN))
     file = Path(parted(run)[0])
-    for place in (file, *sorted(file.parent.glob(f"*{PIPELINE_SUFFIX}"))) if name else ():
+    for path in (file, *sorted(file.parent.glob(f"*{PIPELINE_SUFFIX}"))) if name else ():
         with suppress(SourceError):
-            if place.is_file() and pipelines_in(str(place), DocumentCache()) == [name]:
-                return place.as_posix()
+            if path.is_file() and pipelines_in(str(path), DocumentCache()) == [name]:
+                return path.as_posix()
     return name
 
 

@@ -257,7 +257,7 @@ class _Campaign:
         self._stems = live_report.unique_stems([scenario.name for scenario in scenarios])
         places = range(len(scenarios))
         # Each scenario has its first run before any has its second: a budget cuts all alike.
-        self._waiting = deque((place, n + 1) for n in range(options.runs) for place in places)
+        self._waiting = deque((index, n + 1) for n in range(options.runs) for index in places)
         self._unchecked = deque[_Task]()
         """Failed runs whose files are to be replayed."""
         self._running = 0
@@ -311,8 +311,8 @@ class _Campaign:
             return self._unchecked.popleft()
         if not self._may_start():
             return None
-        place, number = self._waiting.popleft()
-        task = self._task(place, number)
+        index, number = self._waiting.popleft()
+        task = self._task(index, number)
         self._running += 1
         return task
 

@@ -104,8 +104,8 @@ def _verdict(
     """
     survivor: Verdict | None = None
     step = max(len(places) // PLACES_MAX, 1)
-    for place, mutant in places[::step]:
-        verdict = judges[place].verdict(mutant, needs_claim=survivor is None)
+    for number, mutant in places[::step]:
+        verdict = judges[number].verdict(mutant, needs_claim=survivor is None)
         if verdict is not None:
             verdict = msgspec.structs.replace(verdict, places=len(places))
             if verdict.is_killed:
@@ -117,9 +117,9 @@ def _verdict(
 def chosen_by_seed(rows: Sequence[T], most: int, seed: int) -> list[T]:
     """Return the rows that the seed chooses, in their order; other rows do not change a choice."""
     ranked = [
-        (hashlib.sha256(f"{seed}/{row}".encode()).digest(), place) for place, row in enumerate(rows)
+        (hashlib.sha256(f"{seed}/{row}".encode()).digest(), index) for index, row in enumerate(rows)
     ]
-    return [rows[place] for place in sorted(place for _, place in nsmallest(most, ranked))]
+    return [rows[index] for index in sorted(index for _, index in nsmallest(most, ranked))]
 
 
 class TraceJudge:
@@ -198,8 +198,8 @@ class TraceJudge:
     def where(self, turn: int) -> str:
         """Return ``file:line`` of a turn."""
         if turn not in self._places:
-            place = self._document.written_at(("turns", turn - 1))
-            self._places[turn] = f"{self._document.file}:{self._document.line(place)}"
+            path = self._document.written_at(("turns", turn - 1))
+            self._places[turn] = f"{self._document.file}:{self._document.line(path)}"
         return self._places[turn]
 
 

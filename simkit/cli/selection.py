@@ -107,10 +107,10 @@ def _setting(file: Path, table: Sequence[str]) -> list[str]:
     try:
         text = file.read_text(encoding="utf-8")
         if file.suffix == ".toml":
-            place: Any = tomllib.loads(text)
+            options: Any = tomllib.loads(text)
             for key in table:
-                place = place.get(key, {})
-            setting = place.get("testpaths", [])
+                options = options.get(key, {})
+            setting = options.get("testpaths", [])
         else:
             setting = IniConfig(str(file), text).get(table[0], "testpaths", "")
         return shlex.split(setting) if isinstance(setting, str) else [str(path) for path in setting]
@@ -196,9 +196,9 @@ def only(
 
 
 def _at(path: str, cache: DocumentCache) -> Iterator[SelectedEntry]:
-    place, name = scenario_items.parted(path)
+    target, name = scenario_items.parted(path)
     items: list[scenario_items.ScenarioCase] = []
-    for file in scenario_items.scenario_files(place):
+    for file in scenario_items.scenario_files(target):
         try:
             entries_there = scenario_items.items_in(file, cache)
         except SourceError as problem:
@@ -209,7 +209,7 @@ def _at(path: str, cache: DocumentCache) -> Iterator[SelectedEntry]:
         if not name:
             yield from entries_there
     if name:
-        yield from scenario_items.items_named(place, items, name)
+        yield from scenario_items.items_named(target, items, name)
 
 
 def paths_of(identities: Iterable[str]) -> list[str]:
@@ -310,9 +310,9 @@ def named_for(file: str, pipeline: str, cache: DocumentCache | None = None) -> s
     if pipeline in names_here:
         return pipeline
     names_beside = {
-        name: file_.name
-        for file_ in sorted(folder.glob(f"*{scenario_items.PIPELINE_SUFFIX}"))
-        for name in pipelines_in(str(file_), cache)
+        name: target.name
+        for target in sorted(folder.glob(f"*{scenario_items.PIPELINE_SUFFIX}"))
+        for name in pipelines_in(str(target), cache)
     }
     if pipeline not in names_beside:
         known = (*dict.fromkeys((*names_here, *names_beside)),)

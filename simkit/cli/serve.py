@@ -63,9 +63,9 @@ def served(prepared: Prepared, sink: Sink) -> ServedRun:
     """
     scenario, subject = prepared.scenario, prepared.pipeline
     check_no_model_is_asked(scenario, prepared.document)
-    for place in prepared.waiting:
+    for index in prepared.waiting:
         raise prepared.document.error(
-            ("turns", place) if place >= 0 else ("expect",),
+            ("turns", index) if index >= 0 else ("expect",),
             "a served program takes its turns by itself: what waits for an earlier reply is "
             "not filled in",
             advice="Write the reply out instead of `${turns[…].reply}`.",
@@ -83,7 +83,7 @@ def served(prepared: Prepared, sink: Sink) -> ServedRun:
         ScriptedTools(
             [turn.tool_results for turn in scenario.turns], shared, {}, lambda name, args: None
         ),
-        lambda place, agent: agent in replies[place],
+        lambda index, agent: agent in replies[index],
         lambda: agents_in(replies),
         limits,
         FaultPlan([turn.faults for turn in scenario.turns], scenario.faults, scenario.seed),

@@ -86,12 +86,12 @@ def _settle(folder: Path) -> None:
             os.close(handle)
 
 
-def refuse_links(*places: Path) -> None:
+def refuse_links(*paths: Path) -> None:
     """Raise OSError for the first place that is a link, which could name a stranger's file."""
-    for place in places:
-        if place.is_symlink():
+    for path in paths:
+        if path.is_symlink():
             problem = "is a link, and simkit writes through none; remove it"
-            raise OSError(errno.ELOOP, problem, str(place))
+            raise OSError(errno.ELOOP, problem, str(path))
 
 
 DAMAGE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

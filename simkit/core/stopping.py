@@ -195,13 +195,13 @@ def sudden_end_told(
         if os.getpid() != owner:
             original(status)
         caller = sys._getframe(1)
-        place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        call = f"{caller.f_code.co_filename}:{caller.f_lineno}"
         if tell is not None:
             with suppress(Exception):
-                tell(f"{os.path.basename(place)} called os._exit({status})")
+                tell(f"{os.path.basename(call)} called os._exit({status})")
             original(status)
         text = (
-            f"{place}: the code under test called os._exit({status}), which ends this process at "
+            f"{call}: the code under test called os._exit({status}), which ends this process at "
             "once: nothing after it was run or judged. Let it raise an error or return instead"
         )
         # Imported here because hardly any code does this, and help must be there at once.

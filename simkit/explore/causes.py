@@ -43,8 +43,8 @@ def network_detail(finding: Finding) -> str:
     pattern = {CLAIM: _REFUSED, "RUN-02": _REACHED}.get(finding.id)
     if pattern is None or pattern.search(finding.what) is None:
         return ""
-    place = _PLACE.search(finding.what) or _HOST.search(finding.what)
-    return f"{NETWORK}{place[1] if place else 'no place of the code'}"
+    found = _PLACE.search(finding.what) or _HOST.search(finding.what)
+    return f"{NETWORK}{found[1] if found else 'no place of the code'}"
 
 
 def network_text(detail: str, turns: Sequence[Mapping[str, Any]]) -> str:

@@ -109,10 +109,10 @@ class Choices:
     def weighted(self, weights: Mapping[T, int] | Sequence[tuple[T, int]]) -> T:
         """Return one of the options, each as often as its weight says."""
         pairs = [*weights.items()] if isinstance(weights, Mapping) else [*weights]
-        place = self.below(sum(weight for _, weight in pairs))
+        rest = self.below(sum(weight for _, weight in pairs))
         for option, weight in pairs:
-            place -= weight
-            if place < 0:
+            rest -= weight
+            if rest < 0:
                 return option
         raise AssertionError("the weights are more than their sum")
 

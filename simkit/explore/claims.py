@@ -70,8 +70,8 @@ def _took_place(key: str, name: str, turn: TurnView) -> bool:
             return False
         calls = [call for call in calls if call.run == runs[selector.run]]
     count = len(calls if key == "context" else runs)
-    place = selector.item_index
-    return count > 0 and (place is None or -count <= place < count)
+    index = selector.item_index
+    return count > 0 and (index is None or -count <= index < count)
 
 
 def denials_of(

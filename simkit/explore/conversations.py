@@ -310,19 +310,19 @@ class _Conversation:
 
     def _take_last(self, conversation: Conversation) -> bool:
         """Take the crowd's last turn; return whether another one may follow."""
-        crowd, place = self._crowd, conversation.turns_taken
+        users, taken = self._crowd, conversation.turns_taken
         self._is_broken = True
-        self._scene.persona = crowd.speakers[-1].persona
-        self._turns.append(_turn(crowd.turns[-1]))
-        conversation.follow(self._prepared(crowd.turns, self._turns))
+        self._scene.persona = users.speakers[-1].persona
+        self._turns.append(_turn(users.turns[-1]))
+        conversation.follow(self._prepared(users.turns, self._turns))
         misfit = self._scene.misfit
         if misfit is not None:
             where = self._subject.prepared.document.position(misfit.path)
             raise SourceError(where, misfit.what)
-        if conversation.turns_taken == place:
-            crowd.turns.pop()
+        if conversation.turns_taken == taken:
+            users.turns.pop()
             return False
-        last = crowd.hear(conversation)
+        last = users.hear(conversation)
         self._settle_cut(last.error, conversation.events)
         if last.error is None:
             self._is_broken = False
@@ -333,8 +333,8 @@ class _Conversation:
         self._is_broken = False
         if last.error.type in CUTS:
             return True
-        crowd.turns[-1]["expect"] = {"error": last.error.type}
-        self._turns[-1] = _turn(crowd.turns[-1])
+        users.turns[-1]["expect"] = {"error": last.error.type}
+        self._turns[-1] = _turn(users.turns[-1])
         return True
 
     def _settle_cut(self, error: e.ErrorFacts | None, events: Sequence[e.Event]) -> None:

@@ -248,23 +248,23 @@ def spread(
     """
     places: list[Interval | Slice] = [Interval()]
     for part in done:
-        place = places.index(part.start)
-        places[place : place + 1] = [part, *part.left]
+        index = places.index(part.start)
+        places[index : index + 1] = [part, *part.left]
     total, is_stopped = merged(part.tally for part in done), False
     try:
         while not is_stopped and (wave := _wave(places, runs, work.wave)):
             answers: dict[int, list[Interval | Slice]] = {}
             try:
-                for place, tally, left in work.intervals(
+                for index, tally, left in work.intervals(
                     wave,
                     lambda part: tell(total.merged(part)),  # noqa: B023
                 ):
                     is_stopped |= tally.is_stopped
                     # Its conversations are whole; those that were not run are left.
-                    start = places[place]
+                    start = places[index]
                     assert isinstance(start, Interval)
                     part = Slice(start, msgspec.structs.replace(tally, is_stopped=False), left)
-                    answers[place] = [part, *left]
+                    answers[index] = [part, *left]
                     if part.tally.runs:
                         keep(part)
                     total = total.merged(part.tally)
@@ -272,8 +272,8 @@ def spread(
             finally:
                 places = [
                     each
-                    for place, known in enumerate(places)
-                    for each in answers.get(place, [known])
+                    for index, unchanged in enumerate(places)
+                    for each in answers.get(index, [unchanged])
                 ]
     except KeyboardInterrupt:
         is_stopped = True

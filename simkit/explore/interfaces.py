@@ -123,9 +123,9 @@ class ChoosingModel:
             if isinstance(unusual, Calls) and kind in ("unknown_tool", "invalid_arguments"):
                 line["unchecked"] = True
             return self._record(request, Answer(unusual), line)
-        place, line = self._line(request, choices)
+        index, line = self._line(request, choices)
         if line is not None:
-            return self._answer_of_line(request, line, place)
+            return self._answer_of_line(request, line, index)
         return self._any_answer(request, choices, searches=searches)
 
     def _answer_of_line(self, request: ModelRequest, line: Any, index: int) -> Answer:
@@ -209,18 +209,18 @@ class ChoosingModel:
         models = self._scene.simulation.models[request.agent]
         weights: list[tuple[tuple[int, Any], int]] = []
         reasons: list[str] = []
-        for place, (data, model) in enumerate(zip(lines, models, strict=True)):
+        for index, (data, model) in enumerate(zip(lines, models, strict=True)):
             line = with_persona(data, self._scene.persona)
             if reason := self._reason_against(request, line):
-                reasons.append(f"`[{place}]` {reason}")
+                reasons.append(f"`[{index}]` {reason}")
             else:
-                weights.append(((place, line), model.weight))
+                weights.append(((index, line), model.weight))
         if not weights:
             raise self._misfit(no_line_left(request.agent, reasons), request.agent)
-        place, line = choices.weighted(weights)
+        index, line = choices.weighted(weights)
         if (question := self._question(request, line)) is not None:
             self._scene.questions.add(question)
-        return place, line
+        return index, line
 
     def _reason_against(self, request: ModelRequest, line: Any) -> str:
         """Return why a line is no answer now; empty if it may be."""
@@ -325,10 +325,10 @@ class ChoosingModel:
             if len(tools) > 1 and not request.is_one_call:
                 # Providers let a model call several tools in one answer.
                 actions.append(lambda: call((choices.one_of(tools), choices.one_of(tools))))
-        place = choices.below(len(actions) + (not is_forced)) + is_forced
-        if place:
+        choice = choices.below(len(actions) + (not is_forced)) + is_forced
+        if choice:
             with suppress(ValueError):  # No value of the schema is known.
-                return actions[place - 1]()
+                return actions[choice - 1]()
         return self._closing_reply(request, choices, known)
 
     def _closing_reply(

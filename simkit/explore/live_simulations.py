@@ -240,9 +240,9 @@ class LiveSimulation:
         turns: list[Turn] = []
         goes_on = True
         while goes_on and crowd.speak():
-            place = len(turns)
+            index = len(turns)
             data = crowd.turns[-1]
-            data |= self._results(chance, crowd.speakers[-1].persona) | faults.of_calls(place)
+            data |= self._results(chance, crowd.speakers[-1].persona) | faults.of_calls(index)
             goes_on = self._takes(conversation, crowd, turns)
         # After a fault it must go on: without one, the message gets its answer.
         if goes_on and self._is_hit and not crowd.speakers[-1].is_asked and crowd.say_again():

@@ -117,9 +117,9 @@ def headline(discovery: Discovery) -> str:
     sentence = finding.what
     if label_of(cause) == "never" and discovery.is_repeatable:
         sentence = _denial_text(discovery)
-    place = cause.detail.partition(".")[2]
-    if label_of(cause) in ("always", "finally") and not place.startswith(SATISFIES):
-        sentence = f"the claim on `{place}` does not hold"
+    claim = cause.detail.partition(".")[2]
+    if label_of(cause) in ("always", "finally") and not claim.startswith(SATISFIES):
+        sentence = f"the claim on `{claim}` does not hold"
         if not finding.differences:
             sentence += f": {finding.what}"
         for difference in finding.differences[:1]:

@@ -343,14 +343,14 @@ class OrderChoices:
             answered = self._again.pop(0) if self._again else _Answered("", 0, -1)
             self._group = answered.group
             return names.index(answered.name) if answered.name in names else 0
-        place = self._pick(waiting) if self._pick is not None and not self._is_together else 0
-        self._is_first = place == 0
+        index = self._pick(waiting) if self._pick is not None and not self._is_together else 0
+        self._is_first = index == 0
         answers = self._turns[self._place]
         self._group += not self._is_together
-        answers.append(_Answered(names[place], len(waiting), self._group))
+        answers.append(_Answered(names[index], len(waiting), self._group))
         if len(waiting) == 1:
             self._is_together = False
-        return place
+        return index
 
     def joins(self) -> bool:
         """Return whether the next call is answered together with the last one: with one, all are.

@@ -324,12 +324,12 @@ class SimulatedUsers:
 
     def speak(self) -> bool:
         """Add the next turn; return whether there is one."""
-        place = len(self.turns)
-        if place == self._source.turns:
+        index = len(self.turns)
+        if index == self._source.turns:
             return False
-        self._source.begin_turn(place)
+        self._source.begin_turn(index)
         choices = self._source.user()
-        fate = self._fate(place)
+        fate = self._fate(index)
         if fate == DUPLICATE_TURN and self.say_again():
             return True
         open_sessions = [session for session in self._sessions if not session.is_over]
@@ -343,7 +343,7 @@ class SimulatedUsers:
                 open_sessions.remove(session)
         if session.name != FIRST_SESSION:
             turn["session"] = session.name
-        if fate == RESTART and place:
+        if fate == RESTART and index:
             turn["restart"] = True
         if fate in CUT_KEYS:
             turn[CUT_KEYS[fate]] = choices.weighted(self._moments)

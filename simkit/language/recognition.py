@@ -99,7 +99,7 @@ class Sought:
     def is_keyed(self, text: str) -> bool:
         """Return whether a text shows the value behind its key: ``order: 3``, ``"order":3``."""
         return any(
-            self._follows_key(text[max(0, place - 60) : place]) for place in self.places(text)
+            self._follows_key(text[max(0, start - 60) : start]) for start in self.places(text)
         )
 
     def _follows_key(self, before: str) -> bool:

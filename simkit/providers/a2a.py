@@ -192,7 +192,7 @@ class Exchange:
 
     def _events(self, task: Task, reply: OutgoingReply) -> Iterator[JsonValue]:
         """Yield a task's stream: it begins, its artifact comes in pieces, it ends."""
-        place = {"taskId": task.id, "contextId": task.context}
+        ids = {"taskId": task.id, "contextId": task.context}
         working = Task(task.id, task.context, "working")
         yield self._wrapped("task", self._task(working))
         parts = [self._parts(reply.message)] if task.artifacts else []
@@ -202,9 +202,9 @@ class Exchange:
         for number, piece in enumerate(parts):
             artifact = {"artifactId": f"artifact-{reply.serial}", "parts": piece}
             is_last = number == len(parts) - 1
-            update = {**place, "artifact": artifact, "append": number > 0, "lastChunk": is_last}
+            update = {**ids, "artifact": artifact, "append": number > 0, "lastChunk": is_last}
             yield self._wrapped("artifactUpdate", update, "artifact-update")
-        status = {**place, "status": self._status(task)}
+        status = {**ids, "status": self._status(task)}
         status |= {"final": True} if self._is_old else {}
         yield self._wrapped("statusUpdate", status, "status-update")
 

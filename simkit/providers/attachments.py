@@ -189,14 +189,14 @@ def expect_none(reply: OutgoingReply, of: str, *words: str) -> None:
 
 def shares(items: Sequence[Any], texts: Sequence[str], pieces: Sequence[str]) -> Iterator[Any]:
     """Yield, for each piece of a text, the items whose own text begins in it."""
-    place, begins, ends = 0, 0, 0
+    index, begins, ends = 0, 0, 0
     for number, piece in enumerate(pieces):
         ends += len(piece)
         share = []
-        while place < len(items) and (begins < ends or number == len(pieces) - 1):
-            share.append(items[place])
-            begins += len(texts[place])
-            place += 1
+        while index < len(items) and (begins < ends or number == len(pieces) - 1):
+            share.append(items[index])
+            begins += len(texts[index])
+            index += 1
         yield share
 
 

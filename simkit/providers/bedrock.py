@@ -132,7 +132,7 @@ def _source(kind: str, part: Record, at: str) -> dict[str, Any]:
 
 _REQUESTS: Final = skeleton.ItemReader(
     key="messages",
-    item=lambda item, at, place, tools: messages.parse_item(_message(item, at), at, place, tools),
+    item=lambda item, at, index, tools: messages.parse_item(_message(item, at), at, index, tools),
     whole=_whole,
 )
 
@@ -193,10 +193,10 @@ def _events(
     deltas: list[dict[str, Any]]
     yield "messageStart", {"role": message["role"]}
     for index, block in enumerate(message["content"]):
-        place = {"contentBlockIndex": index}
+        block_index = {"contentBlockIndex": index}
         if (call := block.get("toolUse")) is not None:
             start = {key: value for key, value in call.items() if key != "input"}
-            yield "contentBlockStart", {**place, "start": {"toolUse": start}}
+            yield "contentBlockStart", {**block_index, "start": {"toolUse": start}}
             deltas = [{"toolUse": {"input": text}} for text in ["", *_cut(call["input"], chunks)]]
         elif (thought := block.get("reasoningContent")) is None:
             deltas = [{"text": text} for text in _cut(block.get("text", ""), chunks)]
@@ -208,8 +208,8 @@ def _events(
         else:
             deltas = [{"reasoningContent": thought}]
         for delta in deltas:
-            yield "contentBlockDelta", {**place, "delta": delta}
-        yield "contentBlockStop", place
+            yield "contentBlockDelta", {**block_index, "delta": delta}
+        yield "contentBlockStop", block_index
     own = {key: body[key] for key in ("additionalModelResponseFields",) if key in body}
     yield "messageStop", {"stopReason": body["stopReason"], **own}
     yield "metadata", {"metrics": body["metrics"], "usage": body["usage"]}

@@ -67,7 +67,7 @@ def _document(value: JsonValue) -> str:
 
 _REQUESTS: Final = skeleton.ItemReader(
     key="messages",
-    item=lambda item, at, place, tools: chat.parse_item(_message(item, at), at, place, tools),
+    item=lambda item, at, index, tools: chat.parse_item(_message(item, at), at, index, tools),
     whole=_whole,
 )
 
@@ -120,8 +120,8 @@ def _citations(reply: values.OutgoingReply) -> Iterator[dict[str, Any]]:
              "document": {"id": page.url, "title": page.title, "snippet": page.quote}}
             for page in citations
         ]  # fmt: skip
-        place = {"start": start, "end": end, "text": text[start:end]}
-        yield {**place, "sources": sources, "type": "TEXT_CONTENT"}
+        span = {"start": start, "end": end, "text": text[start:end]}
+        yield {**span, "sources": sources, "type": "TEXT_CONTENT"}
 
 
 def _usage(usage: Usage) -> dict[str, Any]:

@@ -101,8 +101,8 @@ def _import_failed(name: str, problem: BaseException) -> str:
     from simkit.capture.http.places import raised_at
 
     where = raised_at(problem, module.partition(".")[0])
-    place = f" at {where}" if where else ""
-    text = f"function `{name}`: importing {module!r} failed{place}: {problem_text}"
+    at = f" at {where}" if where else ""
+    text = f"function `{name}`: importing {module!r} failed{at}: {problem_text}"
     return text + _import_advice(problem)
 
 

@@ -213,19 +213,19 @@ def recovered(store: Store, before_turn: int = 0) -> Recovered:
     """
     view, sessions = View(), dict[str, Saved]()
     entries = _events(store.journal())
-    place = 0
+    count = 0
     at = -1
-    for place, event in enumerate(entries, 1):
+    for count, event in enumerate(entries, 1):
         if before_turn and isinstance(event, e.TurnStarted) and event.turn >= before_turn:
-            place, at = place - 1, event.at
+            count, at = count - 1, event.at
             break
-        if place == 1 and not isinstance(event, e.RunStarted):
+        if count == 1 and not isinstance(event, e.RunStarted):
             raise StoreInvalid("the store's first entry is no RunStarted: it is no run's journal")
         view.apply(event)
         _note(event, sessions, view)
     counters: dict[str, int] = {}
     for checkpoint in store.checkpoints():
-        if checkpoint.place <= place:
+        if checkpoint.place <= count:
             counters = dict(checkpoint.counters)
             if checkpoint.session in sessions:
                 sessions[checkpoint.session].checkpoint = checkpoint.id

@@ -207,12 +207,12 @@ class Conversation(AbstractContextManager["Conversation"]):
             self.close()
             self._begin(is_durable=True)
         with gc_paused, placed(prepared):
-            for place in sorted(prepared.waiting):
+            for index in sorted(prepared.waiting):
                 # The replies that a turn refers to are known once the turns before it are taken.
-                self._take(turns[: max(place, 0)])
-                if self.turns_taken == place:
-                    now = prepared.turn_after(place, said_in(self.view))
-                    turns = (*turns[:place], now, *turns[place + 1 :])
+                self._take(turns[: max(index, 0)])
+                if self.turns_taken == index:
+                    now = prepared.turn_after(index, said_in(self.view))
+                    turns = (*turns[:index], now, *turns[index + 1 :])
             self._take(turns)
 
     def _take(self, turns: Sequence[Turn]) -> None:
@@ -248,9 +248,9 @@ class Conversation(AbstractContextManager["Conversation"]):
             return
         with gc_paused, placed(prepared):
             scenario = prepared.after(said_in(self.view)).scenario
-            for place in asks:
-                if place < self.turns_taken:
-                    self._ask_of_turn(scenario.turns[place], place)
+            for index in asks:
+                if index < self.turns_taken:
+                    self._ask_of_turn(scenario.turns[index], index)
             if is_of_whole:
                 is_broken_off = self._execution.stops(scenario.turns)
                 error = self._execution.error if is_broken_off else None

@@ -98,13 +98,13 @@ class _Search:
     def look_into(self, values: Mapping[Any, Any], where: str, depth: int) -> None:
         """Search objects, and their values."""
         for name, value in list(values.items()):
-            place = f"{where}.{name}"
+            path = f"{where}.{name}"
             if id(value) in self._visited or isinstance(value, (type, ModuleType)):
                 continue
             self._visited.add(id(value))
-            self._check(value, place)
+            self._check(value, path)
             if depth:
-                self.look_into(dict(_references(value)), place, depth - 1)
+                self.look_into(dict(_references(value)), path, depth - 1)
 
     def _check(self, value: Any, where: str) -> None:
         value = getattr(value, "__func__", value)

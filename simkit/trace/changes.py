@@ -103,12 +103,12 @@ class Reader(msgspec.Struct, frozen=True):
         parts: dict[int, Any] = {}
         if not _continues(mark, len(value), was, size):
             parts = self._parts(enumerate(old), value, depth)
-        items = [parts[place][0] if place in parts else item for place, item in enumerate(old)]
+        items = [parts[index][0] if index in parts else item for index, item in enumerate(old)]
         more = [self.plain(item, depth + 1) for item in value[size:]]
         if not parts:
             return [*items, *more], Addition(more)
-        revisions = {str(place): change for place, (_, change) in parts.items()}
-        additions = {str(place): item for place, item in enumerate(more, size)}
+        revisions = {str(index): change for index, (_, change) in parts.items()}
+        additions = {str(index): item for index, item in enumerate(more, size)}
         return [*items, *more], Revision({**revisions, **additions})
 
     def _compare_mappings(
@@ -212,13 +212,13 @@ class LastValues:
         """
         new_update = {}
         for name in update:
-            value, place = update[name], (session, state, UPDATE, name)
+            value, key = update[name], (session, state, UPDATE, name)
             if name in partial_channels and (type(value) is list or not is_reset(value)):
-                if place in self._last:
-                    del self._last[place]
+                if key in self._last:
+                    del self._last[key]
                 new_update[name] = plain(value)
             else:
-                new_update[name] = self.shorten(place, value, plain)
+                new_update[name] = self.shorten(key, value, plain)
         if not values:
             return new_update, None
         places = {name: (session, state, VALUES, name) for name in values}

@@ -156,12 +156,12 @@ class Keyed(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         history = self._histories[key]
-        place = len(history)
+        count = len(history)
         if history[-1][0] > self._version:
-            place = bisect_right(history, self._version, key=itemgetter(0))
-            if not place:
+            count = bisect_right(history, self._version, key=itemgetter(0))
+            if not count:
                 raise KeyError(key)
-        return history[place - 1][1]
+        return history[count - 1][1]
 
     def __iter__(self) -> Iterator[str]:
         return iter([*islice(self._histories, self._size)])

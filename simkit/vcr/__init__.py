@@ -145,8 +145,8 @@ class Matching:
         if before.is_found or not known.is_model_call:
             return None
         missed = [request for live in before.missed if (request := live()) is not None]
-        place = nearest_of(known.question, [self._known(request).question for request in missed])
-        return None if place is None else ref(missed[place])
+        nearest = nearest_of(known.question, [self._known(request).question for request in missed])
+        return None if nearest is None else ref(missed[nearest])
 
     def _is_same(self, request: Request, recorded: Request) -> bool:
         left, right = self._known(recorded), self._known(request)

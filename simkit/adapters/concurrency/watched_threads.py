@@ -90,9 +90,9 @@ class WatchedThread:
             self.at_s += waited_s
         if self.at_s >= POLLS_S:
             self.polls = at
-        place = (*at, "" if self.polls == at else moved)
-        if place != self.last_place or (moved is None and self.polls != at):
-            self.last_place, self.settled_s = place, 0.0
+        position = (*at, "" if self.polls == at else moved)
+        if position != self.last_place or (moved is None and self.polls != at):
+            self.last_place, self.settled_s = position, 0.0
         else:
             self.settled_s += waited_s
         return self.settled_s >= max(SETTLE_S, 3 * sys.getswitchinterval())

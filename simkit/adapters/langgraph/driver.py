@@ -75,10 +75,10 @@ def _served_by(file: Path) -> Iterator[Any]:
     names: dict[Path, list[str]] = {}
     endings: set[str] = set()
     for graph in graphs_of(file).values():
-        place, _, name = graph.rpartition(":")
-        where = (file.parent / place).resolve()
+        path, _, name = graph.rpartition(":")
+        where = (file.parent / path).resolve()
         names.setdefault(where, []).append(name)
-        endings |= {where.name, os.path.basename(place)}
+        endings |= {where.name, os.path.basename(path)}
     # It looks before each conversation, and thousands of modules are loaded: it resolves the path
     # of a module only if its file may be one of these.
     for module in sys.modules.copy().values():

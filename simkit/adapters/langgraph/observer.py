@@ -162,9 +162,9 @@ class GraphObserver(ControlFlow):
         path = graphs.path_of("|".join((*within, *namespace))) if within or namespace else ()
         with self._writing():
             if kind == TASKS and "triggers" in payload:
-                place = receiver, namespace
+                key = receiver, namespace
                 states = root.states
-                state = states.get(place, root.state)
+                state = states.get(key, root.state)
                 self._starts(root, graph, path, payload, state, not namespace)
                 return
             if self._starting:
@@ -181,7 +181,7 @@ class GraphObserver(ControlFlow):
         self,
         root: Root,
         path: tuple[str, ...],
-        place: tuple[object, tuple[str, ...]],
+        key: tuple[object, tuple[str, ...]],
         values: ChannelValues,
     ) -> None:
         """Record the channel values at the start of a call, or at the end of a step."""
@@ -189,14 +189,14 @@ class GraphObserver(ControlFlow):
         if values.is_first:
             around = root.state if outer is None else outer.state
             is_roots = not path
-            root.states[place] = (
+            root.states[key] = (
                 root.state
                 if is_roots
                 else State(values.channels, self._recorder, self.states, around=around)
             )
-            root.states[place].begin(values.values)
+            root.states[key].begin(values.values)
         else:
-            root.states[place].became(values.values)
+            root.states[key].became(values.values)
         if values.output is not api.ABSENT and not path:
             self.states.last = values.output
 

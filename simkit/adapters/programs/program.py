@@ -106,13 +106,13 @@ class ProgramDriver:
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
         """Give the program the user's message, and answer its requests until it replies."""
         script, recorder = self._script, self._recorder
-        place = recorder.turn
+        index = recorder.turn
         script.begin_turn(turn, recorder)
         self._gate.halted = self._gate.last_failure = None
         reply, error = None, None
         try:
             reply = self._answered(turn)
-            refuse_unreached(script.stubs(place), self._app, recorder, self._use.reached)
+            refuse_unreached(script.stubs(index), self._app, recorder, self._use.reached)
         except errors.PipelineError as problem:
             error = error_facts(problem)
             self._leave()

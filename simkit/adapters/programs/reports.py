@@ -365,8 +365,8 @@ def _read(request: HttpRequest, kind: type[_Report]) -> _Report:
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as problem:
-        complaint, _, place = str(problem).partition(" - at `$.")
-        named = place.rstrip("`")
+        complaint, _, key_path = str(problem).partition(" - at `$.")
+        named = key_path.rstrip("`")
         detail = f"`{named}` is {_value_text(data[named])}. " if named in data else ""
         raise wrong(f"{detail}{complaint}.") from None
 

@@ -276,11 +276,11 @@ class ServedRun:
     def _begin(self) -> None:
         if self._recorder.turn:
             self._end_turn()
-        place = self._recorder.turn
-        turn = self._turns[place]
-        self._recorder.begin_turn(place + 1, turn.session, turn.project, turn.text, turn.value)
+        index = self._recorder.turn
+        turn = self._turns[index]
+        self._recorder.begin_turn(index + 1, turn.session, turn.project, turn.text, turn.value)
         self._marks.note(turn.session, [Message("user", turn.text)])
-        self._script.begin_parts(place)
+        self._script.begin_parts(index)
 
     def _end_turn(self) -> None:
         last = self._recorder.last_message()

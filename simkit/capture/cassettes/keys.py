@@ -271,7 +271,7 @@ def _token(match: re.Match[str], name: str, known: dict[str, str]) -> str:
     if not value:
         return match[0]
     token = known.setdefault(value, f"<{name}:{len(known) + 1}>")
-    start, end = (place - match.start() for place in match.span(group))
+    start, end = (position - match.start() for position in match.span(group))
     return match[0][:start] + token + match[0][end:]
 
 
@@ -281,14 +281,14 @@ def _blank(value: Any, path: Sequence[str | int]) -> None:
     steps: Iterable[Any] = (step,)
     if step == EVERY:
         steps = list(value) if isinstance(value, dict) else range(_length(value))
-    for place in steps:
+    for key in steps:
         known = value if isinstance(value, dict) else range(_length(value))
-        if place not in known:
+        if key not in known:
             continue
         if rest:
-            _blank(value[place], rest)
+            _blank(value[key], rest)
         else:
-            value[place] = BLANK
+            value[key] = BLANK
 
 
 def _length(value: Any) -> int:

@@ -319,11 +319,11 @@ def _cut_alike(
     """
     old_starts, new_starts = [0, *accumulate(old)], [0, *accumulate(new), len(body) + 1]
     parts: list[bytes] = []
-    place = start = 0
+    position = start = 0
     for chunk in chunks[:-1]:
-        place += len(chunk)
-        number = bisect_right(old_starts, place) - 1
-        column = place - old_starts[number]
+        position += len(chunk)
+        number = bisect_right(old_starts, position) - 1
+        column = position - old_starts[number]
         end = max(start, min(new_starts[number] + column, new_starts[number + 1] - 1))
         parts.append(body[start:end])
         start = end

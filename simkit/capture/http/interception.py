@@ -50,7 +50,7 @@ def primp_rows(module: ModuleType) -> list[Row]:
     ]
 
 
-def _row(client: str, place: str, url_of: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> Row:
+def _row(client: str, path: str, url_of: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> Row:
     def asking(before: Replacement) -> Replacement:
         def request(*args: Any, **options: Any) -> Any:
             ask_client(client, url_of(args, options))
@@ -58,7 +58,7 @@ def _row(client: str, place: str, url_of: Callable[[tuple[Any, ...], dict[str, A
 
         return request
 
-    return (*Library(client).slot(place), asking)
+    return (*Library(client).slot(path), asking)
 
 
 # All libraries

@@ -253,14 +253,14 @@ def _add_logs(export: Export, logs: list[Mapping[str, Any]]) -> None:
         with reading("a log record", export.problems):
             attributes = _attributes(record.get("attributes"))
             name = str(record.get("eventName") or attributes.get("event.name", ""))
-            place = tuple(_identity(record.get(key, "")) for key in ("traceId", "spanId"))
+            ids = tuple(_identity(record.get(key, "")) for key in ("traceId", "spanId"))
             at = int(record.get("timeUnixNano") or record.get("observedTimeUnixNano") or 0)
-            if place in by_id and name:
-                span = by_id[place]
+            if ids in by_id and name:
+                span = by_id[ids]
                 if abs(at - span.start) > DAY_NS:
                     export.problems.append(f"an event of {span.name!r} has not its time")
                 events.append((at, span, (name, _value(record.get("body")), attributes)))
-            lost += name.startswith("gen_ai.") and place not in by_id
+            lost += name.startswith("gen_ai.") and ids not in by_id
     for _, span, event in sorted(events, key=lambda row: row[0]):
         span.events = [*span.events, event]
     if lost:

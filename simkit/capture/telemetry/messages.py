@@ -277,14 +277,14 @@ def unflattened(attributes: Mapping[str, Any], prefix: str) -> list[Any]:
     root: dict[str, Any] = {}
     for key, value in attributes.items():
         if key.startswith(f"{prefix}."):
-            place = root
+            parent = root
             *above, last = key.removeprefix(f"{prefix}.").split(".")
             for part in above:
-                inner = place.setdefault(part, {})
+                inner = parent.setdefault(part, {})
                 if not isinstance(inner, dict):
                     break
-                place = inner
-            place[last] = value
+                parent = inner
+            parent[last] = value
     listed = _listed(root)
     return listed if isinstance(listed, list) else []
 

@@ -215,8 +215,8 @@ def name_graph_agents(steps: Sequence[Step], problems: list[str]) -> None:
 
 def agent_in_graph(metadata: Mapping[str, Any], graph: str) -> str:
     """Return the agent of a node, by the path of graphs to it."""
-    place = str(metadata.get("langgraph_checkpoint_ns") or metadata.get("checkpoint_ns") or "")
-    path = [part.partition(":")[0] for part in place.split("|") if part]
+    namespace = str(metadata.get("langgraph_checkpoint_ns") or metadata.get("checkpoint_ns") or "")
+    path = [part.partition(":")[0] for part in namespace.split("|") if part]
     path = path or [str(metadata.get("langgraph_node", ""))]
     if path[-1] not in _MODEL_NODES:
         return path[-1]

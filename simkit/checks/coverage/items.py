@@ -352,13 +352,13 @@ def _payload_items(
     name: str, schema: Any, schemas: Mapping[str, Any], path: SourcePath
 ) -> Iterator[CoverageItem]:
     for keys, is_required in payload_keys(schema, schemas):
-        place = (*path, "payload", *(step for key in keys for step in ("properties", key)))
+        key_path = (*path, "payload", *(step for key in keys for step in ("properties", key)))
         text = ".".join(keys)
         hint = f"a handoff whose payload has `{text}`"
-        yield CoverageItem(("payload keys", f"{name}: {text} present"), place, hint)
+        yield CoverageItem(("payload keys", f"{name}: {text} present"), key_path, hint)
         if not is_required:
             hint = f"a handoff whose payload has no `{text}`"
-            yield CoverageItem(("payload keys", f"{name}: {text} absent"), place, hint)
+            yield CoverageItem(("payload keys", f"{name}: {text} absent"), key_path, hint)
 
 
 def _tool_items(tools: Any, path_of: Any) -> Iterator[CoverageItem]:

@@ -230,16 +230,16 @@ def _times_shown(part: ShownPart, identity: str, turn: int) -> int:
     times = 0
     hi, lo = part.hi, part.lo
     if part.tail:
-        for place, message in enumerate(part.tail, hi):
-            if message.id == identity and place >= lo:
+        for index, message in enumerate(part.tail, hi):
+            if message.id == identity and index >= lo:
                 times += 1
     entries = part.stream.entries
-    place = hi - 1
+    index = hi - 1
     # A driver may settle a turn that still runs; its messages are then at the end.
-    while place >= lo and entries[place].turn == turn:
-        if entries[place].id == identity:
+    while index >= lo and entries[index].turn == turn:
+        if entries[index].id == identity:
             times += 1
-        place -= 1
+        index -= 1
     return times
 
 
@@ -427,16 +427,16 @@ def unfilled(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """
     texts, view = facts.notes_of(_Texts), facts.view
     for text in [*_texts_of_code(event, facts)]:
-        place = _UNFILLED.search(text) if text not in texts else None
+        placeholder = _UNFILLED.search(text) if text not in texts else None
         texts.add(text)
-        if place is None or _OF_TEMPLATES.search(text) or _is_said(place[0], facts):
+        if placeholder is None or _OF_TEMPLATES.search(text) or _is_said(placeholder[0], facts):
             continue
-        line = text[text.rfind("\n", 0, place.start()) + 1 :].partition("\n")[0]
+        line = text[text.rfind("\n", 0, placeholder.start()) + 1 :].partition("\n")[0]
         problem = (
-            f"agent {event.agent!r} is sent {place[0]!r} in turn {event.turn}, where a value "
+            f"agent {event.agent!r} is sent {placeholder[0]!r} in turn {event.turn}, where a value "
             f"belongs: {_excerpt(line)}"
         )
-        yield Hit.at("CTX-26", view.calls[event.call], problem, text=place[0])
+        yield Hit.at("CTX-26", view.calls[event.call], problem, text=placeholder[0])
 
 
 def _texts_of_code(event: e.ContextBuilt, facts: Facts) -> Iterator[str]:

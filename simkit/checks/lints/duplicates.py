@@ -66,10 +66,10 @@ class _StreamState:
         if first is None:
             return -1
         key = _key_of(message)
-        place = self.keys.get(key, -1)
-        if place < 0 and _key_of(self.stream.entries[first]) == key:
+        index = self.keys.get(key, -1)
+        if index < 0 and _key_of(self.stream.entries[first]) == key:
             return first
-        return place
+        return index
 
     def pairs_with(self, by_key: MessagesByKey, part: ShownPart) -> Iterable[Pair]:
         """Yield the pairs of settled messages and of the context's other ones."""

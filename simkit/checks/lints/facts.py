@@ -196,7 +196,7 @@ class RegisteredFunction(NamedTuple):
 
 REGISTERED: Final[list[RegisteredFunction]] = []
 _NO_FACTS: Final = Facts(View())
-_ORDER: Final[Mapping[str, int]] = {identity: place for place, identity in enumerate(LINTS)}
+_ORDER: Final[Mapping[str, int]] = {identity: index for index, identity in enumerate(LINTS)}
 
 
 def lint(

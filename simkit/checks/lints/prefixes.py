@@ -161,9 +161,9 @@ def broken_prefix(event: e.RunFinished, facts: Facts) -> Iterable[Hit]:
     for unknown models). Windows, summaries and declared sections change a front on purpose. Calls
     to another model are not compared. Seen in home-generative-agent#617 and PraisonAI#1808.
     """
-    for (agent, place), each in facts.notes_of(_Prefixes).breaks.items():
+    for (agent, part), each in facts.notes_of(_Prefixes).breaks.items():
         prefix, call = each.prefix, each.call
-        noun = "a message" if place == "messages" else place
+        noun = "a message" if part == "messages" else part
         times = "" if each.calls == 1 else (
             f"; in {each.calls} calls that are {each.tokens:,} tokens"
         )  # fmt: skip
@@ -172,4 +172,4 @@ def broken_prefix(event: e.RunFinished, facts: Facts) -> Iterable[Hit]:
             f"call; no prompt cache can reuse {counted(each.first, 'token')} after "
             f"{prefix.where}: {prefix.before!r} became {prefix.after!r}{times}"
         )
-        yield Hit.at("CTX-20", call, problem, tokens=each.tokens, calls=each.calls, place=place)
+        yield Hit.at("CTX-20", call, problem, tokens=each.tokens, calls=each.calls, place=part)

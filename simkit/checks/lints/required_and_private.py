@@ -235,19 +235,19 @@ class _Secrets:
             index = self._indexes[part.stream.id] = _Index(part.stream)
         entries = part.stream.entries
         for secret in self._secrets[index.secrets :]:
-            for place in reversed(index.words.get(secret.word, ())):
-                if place < part.lo:
+            for position in reversed(index.words.get(secret.word, ())):
+                if position < part.lo:
                     break
-                message = entries[place]
+                message = entries[position]
                 if message.agent != agent and secret.is_in("\n".join(texts_of(message))):
                     yield part.section, secret
                     break
         index.secrets = len(self._secrets)
-        for place in range(index.read, part.hi):
-            message = entries[place]
+        for position in range(index.read, part.hi):
+            message = entries[position]
             for word in set(_words_of("\n".join(texts_of(message)))):
-                index.words.setdefault(word, []).append(place)
-            if place >= part.lo:
+                index.words.setdefault(word, []).append(position)
+            if position >= part.lo:
                 yield from self._in_message(message, part.section, agent)
         index.read = max(index.read, part.hi)
 

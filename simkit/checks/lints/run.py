@@ -87,7 +87,7 @@ def _unused_results(left: e.UnusedResults, turn: TurnView, view: View, fault: st
     path: tuple[str | int, ...] = ("turns", number - 1, "tool_results", tool)
     if left.is_list:
         results = counted(len(left.answers), "unused result")
-        which = ", ".join(str(place + 1) for place in left.answers)
+        which = ", ".join(str(index + 1) for index in left.answers)
         problem = (
             f"tool {tool!r} has {results} in turn {number}: number {which}. It was called {calls}, "
             "and each result answers one call; one result that is a list is "

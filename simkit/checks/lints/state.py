@@ -104,11 +104,11 @@ def _overwritten(
         declared = channels.get(channel)
         if declared is None or declared.scope == "agent_run":
             continue
-        for place, value in _slots(declared.reducer, channel, delta):
-            before = slots.get(place)
-            slots[place] = (branch, writer, value)
+        for slot, value in _slots(declared.reducer, channel, delta):
+            before = slots.get(slot)
+            slots[slot] = (branch, writer, value)
             if before is not None and before[0] != branch and before[2] != value:
-                hits.append(_overwriting(event, place, before[1], writer, declared.reducer))
+                hits.append(_overwriting(event, slot, before[1], writer, declared.reducer))
     return hits
 
 

@@ -280,8 +280,8 @@ def _drawn_bytes(size: Any, caller: FrameType, before: Callable[[Any], Any]) -> 
     outer_world = world_of_chance(caller)
     if outer_world is None or operator.index(size) < 0:
         return before(size)
-    world, place = outer_world
-    return world.generators[place].randbytes(operator.index(size))
+    world, name = outer_world
+    return world.generators[name].randbytes(operator.index(size))
 
 
 def seed_of_generators(before: Callable[..., Any]) -> Callable[..., Any]:
@@ -293,8 +293,8 @@ def seed_of_generators(before: Callable[..., Any]) -> Callable[..., Any]:
     def seed(self: random.Random, a: Any = None, version: int = 2) -> Any:
         outer_world = world_of_chance(sys._getframe(1)) if a is None else None
         if outer_world is not None:
-            world, place = outer_world
-            a = world.generators[place].getrandbits(128)
+            world, name = outer_world
+            a = world.generators[name].getrandbits(128)
         return before(intended_generator(self), a, version)
 
     return seed
@@ -306,15 +306,15 @@ def seed_of_all(before: Callable[..., Any]) -> Callable[..., Any]:
     return partial(seed_of_generators(before.__func__), shared)  # type: ignore[attr-defined]
 
 
-def random_id(world: World, place: str) -> int:
+def random_id(world: World, name: str) -> int:
     """Return the number of an id of version 4 (random)."""
-    return UUID(bytes=world.generators[place].randbytes(16), version=4).int
+    return UUID(bytes=world.generators[name].randbytes(16), version=4).int
 
 
-def counted_id(world: World, place: str) -> int:
+def counted_id(world: World, name: str) -> int:
     """Return the number of an id of version 7: ordered by time, then by a counter."""
     world.counter += 1
-    drawn = world.generators[place].getrandbits(32)
+    drawn = world.generators[name].getrandbits(32)
     count = world.counter & 0x3FF_FFFF_FFFF
     return (
         (world.wall_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF) << 80

@@ -105,8 +105,8 @@ class _Generators(dict[str, Random]):
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
 
-    def __missing__(self, place: str) -> Random:
-        generator = self[place] = self._chance.child(place).random
+    def __missing__(self, name: str) -> Random:
+        generator = self[name] = self._chance.child(name).random
         return generator
 
 

@@ -172,7 +172,7 @@ class Redactor:
             if decoded is None:
                 break
             text, before = decoded
-            places = before if places is None else [places[place] for place in before]
+            places = before if places is None else [places[index] for index in before]
             if spans := self._plain(text) or self._in_blocks(text) or _within_words(text):
                 return [Span(places[s.start], places[s.end], s.text) for s in spans]
         return []
@@ -284,20 +284,20 @@ class Redactor:
 
     def _parts(self, items: Sequence[Any]) -> Sequence[Any]:
         """Replace secrets that continue across the text parts of one message."""
-        places = [
-            place
-            for place, item in enumerate(items)
+        indices = [
+            index
+            for index, item in enumerate(items)
             if isinstance(item, Mapping) and isinstance(item.get("text"), str)
         ]
-        if len(places) < 2:
+        if len(indices) < 2:
             return items
-        before = [items[place]["text"] for place in places]
+        before = [items[index]["text"] for index in indices]
         after = self.closed_pieces(before)
         if after == before:
             return items
         parts = list(items)
-        for place, text in zip(places, after, strict=True):
-            parts[place] = {**items[place], "text": text}
+        for index, text in zip(indices, after, strict=True):
+            parts[index] = {**items[index], "text": text}
         return parts
 
     def _below(self, key: str, item: Any, kind: str) -> Any:

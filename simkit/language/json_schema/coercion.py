@@ -25,12 +25,12 @@ def lost_in(requested: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -
             yield name
 
 
-def _is_within(value: JsonValue, places: Collection[JsonValue]) -> bool:
+def _is_within(value: JsonValue, options: Collection[JsonValue]) -> bool:
     """Return whether a value is in one of the places, or may be hidden inside an object."""
-    for place in places:
-        if _is_opaque(place) or is_same(value, place):
+    for option in options:
+        if _is_opaque(option) or is_same(value, option):
             return True
-        inner = _plain(place)
+        inner = _plain(option)
         if isinstance(inner, Mapping) and _is_within(value, inner.values()):
             return True
     return False

@@ -44,7 +44,7 @@ def aligned(
         left, right = left - 1, right - 1
     middle = list(_matching(expected[low:left], actual[low:right], differs))
     anchors = [*((low + a, low + b) for a, b in middle), (left, right)]
-    pairs = [(place, place) for place in range(low)]
+    pairs = [(index, index) for index in range(low)]
     a, b = low, low
     for next_a, next_b in anchors:
         pairs += zip(range(a, next_a), range(b, next_b), strict=False)
@@ -117,17 +117,17 @@ def _uneven(elements: list[WantedElement], value: Sequence[Any], at: Path) -> It
     """Yield the mismatches of the alignment with the most matching elements."""
     pairs = dict(aligned(elements, value, lambda element, inner: not element.inner.holds(inner)))
     if not pairs:
-        pairs = {place: place for place in range(min(len(elements), len(value)))}
+        pairs = {number: number for number in range(min(len(elements), len(value)))}
     answers = set(pairs.values())
     note = f"{len(elements)} wanted, {len(value)} found"
     surplus = [index for index in range(len(value)) if index not in answers]
     listed = set(surplus[:_SURPLUS_MAX])
     index = 0
-    for place, element in enumerate(elements):
-        end = pairs.get(place, index)
+    for number, element in enumerate(elements):
+        end = pairs.get(number, index)
         yield from _surplus(value, range(index, end), listed, at, note)
         index = end
-        if place in pairs:
+        if number in pairs:
             for miss in element.inner.misses(value[index]):
                 yield prefixed(index, miss)
             index += 1

@@ -95,7 +95,7 @@ def nearest_place(text: str, wanted_text: str) -> tuple[float, int]:
         (hit.start(), word) for hit in _WORD.finditer(text) if (word := hit[0].lower()) in words
     ]
     rarity = {word: len(word) / count for word, count in Counter(word for _, word in hits).items()}
-    best, place = set[str](), 0
+    best, best_start = set[str](), 0
     weight = 0.0
     for index, (start, _) in enumerate(hits):
         together = set[str]()
@@ -104,13 +104,13 @@ def nearest_place(text: str, wanted_text: str) -> tuple[float, int]:
                 break
             together.add(word)
         if (heavier := sum(map(rarity.__getitem__, together))) > weight:
-            best, place, weight = together, start, heavier
+            best, best_start, weight = together, start, heavier
     share = sum(map(len, best)) / max(1, sum(map(len, words)))
     if share < 1:
         at, size = _common_block(text, wanted_text)
         part = size / len(wanted_text) if size >= max(_BLOCK_LEAST, len(wanted_text) / 2) else 0.0
-        share, place = max((share, place), (part, at))
-    return (share, place) if share >= _NEAR_LEAST else (0.0, 0)
+        share, best_start = max((share, best_start), (part, at))
+    return (share, best_start) if share >= _NEAR_LEAST else (0.0, 0)
 
 
 def _common_block(text: str, expected: str) -> tuple[int, int]:
@@ -255,11 +255,11 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
         if self.operator not in _SEARCHED:
             return excerpt
         is_json = values.text_of(value) is None
-        place = near(text, values.texts_in({self.operator: self.operand}), is_json=is_json)
-        if not place:
-            place = f"nothing near it in {len(text):,} characters: "
-            place += short_from(excerpt, 0, LINE_MAX - len(place))
-        return place
+        passage = near(text, values.texts_in({self.operator: self.operand}), is_json=is_json)
+        if not passage:
+            passage = f"nothing near it in {len(text):,} characters: "
+            passage += short_from(excerpt, 0, LINE_MAX - len(passage))
+        return passage
 
 
 Test: TypeAlias = Callable[[Any], bool]

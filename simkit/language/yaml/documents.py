@@ -210,8 +210,8 @@ class Document:
         """
         if not self._turns or len(path) < 2 or path[0] != "turns":
             return None
-        place = path[1]
-        return self._turns[place] if isinstance(place, int) and place < len(self._turns) else None
+        index = path[1]
+        return self._turns[index] if isinstance(index, int) and index < len(self._turns) else None
 
     def _nodes(self, path: SourcePath) -> tuple[Node | None, Node]:
         """Return the key's node, if the value is in a mapping, and the value's node."""

@@ -228,8 +228,8 @@ def rephrased(error: MarkedYAMLError, text: str, file: str) -> SourceError:
         )
     for problem, context, say in _FAMILIES:
         if problem in scene.problem and context in scene.context:
-            place, anchor_text, advice = say(scene)
-            return SourceError(where(file, place), anchor_text, advice=advice)
+            at, anchor_text, advice = say(scene)
+            return SourceError(where(file, at), anchor_text, advice=advice)
     return SourceError(where(file, mark), f"this is no YAML: {scene.problem}", advice=scene.context)
 
 

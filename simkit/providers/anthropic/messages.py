@@ -180,16 +180,16 @@ def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
 def _output(body: Record) -> tuple[JsonValue, dict[str, JsonValue]]:
     """Parse the schema of the answer: ``output_config``, or the older ``output_format``."""
     config = dict(maybe(body, "output_config", dict[str, JsonValue]()))
-    place, form = "output_config.format", config.pop("format", None)
+    at, form = "output_config.format", config.pop("format", None)
     if form is None:
-        place, form = "output_format", body.get("output_format")
+        at, form = "output_format", body.get("output_format")
     rest: dict[str, JsonValue] = {"output_config": config} if config else {}
     if form is None:
         return None, rest
-    kind = need(typed(form, dict, place), "type", str, place)
+    kind = need(typed(form, dict, at), "type", str, at)
     if kind != "json_schema":
-        raise unknown("format", kind, ["json_schema"], under(place, "type"))
-    return need(form, "schema", dict, place), rest
+        raise unknown("format", kind, ["json_schema"], under(at, "type"))
+    return need(form, "schema", dict, at), rest
 
 
 # Anthropic's messages: building of requests

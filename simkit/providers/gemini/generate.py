@@ -110,9 +110,9 @@ def _messages(content: Record, at: str, calls: Numbered) -> list[Message]:
     parts = parts_of(content, at)
     if role == "model":
         return [model_of(parts, calls)]
-    results = [(part, place) for part, place in parts if "functionResponse" in part]
-    results_ = [result_of(part, place, calls) for part, place in results]
-    own_parts = [(part, place) for part, place in parts if "functionResponse" not in part]
+    results = [(part, part_at) for part, part_at in parts if "functionResponse" in part]
+    results_ = [result_of(part, part_at, calls) for part, part_at in results]
+    own_parts = [(part, part_at) for part, part_at in parts if "functionResponse" not in part]
     if own_parts or not results_:
         extras = Extras()
         text = text_of(own_parts, extras)
@@ -149,16 +149,14 @@ def _choice(body: Record) -> tuple[str, dict[str, Any]]:
     Parts that `ParsedRequest.choice` cannot hold are settings.
     """
     config = camel_keys(maybe(body, "toolConfig", dict[str, JsonValue]()))
-    place = "toolConfig.functionCallingConfig"
+    at = "toolConfig.functionCallingConfig"
     calling = camel_keys(maybe(config, "functionCallingConfig", dict[str, Any](), "toolConfig"))
-    mode = maybe(calling, "mode", "", place).upper()
+    mode = maybe(calling, "mode", "", at).upper()
     if mode not in _CHOICES:
-        raise unknown("mode", mode, [*_CHOICES][1:], under(place, "mode"))
+        raise unknown("mode", mode, [*_CHOICES][1:], under(at, "mode"))
     names = [
-        typed(name, str, f"{place}.allowedFunctionNames[{number}]")
-        for number, name in enumerate(
-            maybe(calling, "allowedFunctionNames", list[JsonValue](), place)
-        )
+        typed(name, str, f"{at}.allowedFunctionNames[{number}]")
+        for number, name in enumerate(maybe(calling, "allowedFunctionNames", list[JsonValue](), at))
     ]
     if mode == "ANY" and len(names) == 1:
         choice, is_whole = names[0], True
@@ -273,13 +271,13 @@ def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResp
 def _listed(body: bytes) -> tuple[list[Record], bool]:
     """Return the responses in a list, and whether the list is complete."""
     text, records = body.decode("utf-8", "replace").strip(), list[Record]()
-    place, decode = 1, json.JSONDecoder().raw_decode
+    position, decode = 1, json.JSONDecoder().raw_decode
     while True:
-        place += len(text) - place - len(text[place:].lstrip(" \t\r\n,"))
-        if place >= len(text) or text[place] == "]":
-            return records, place < len(text)
+        position += len(text) - position - len(text[position:].lstrip(" \t\r\n,"))
+        if position >= len(text) or text[position] == "]":
+            return records, position < len(text)
         try:
-            value, place = decode(text, place)
+            value, position = decode(text, position)
         except ValueError:
             return records, False
         records.append(typed(value, dict, f"body[{len(records)}]"))

@@ -124,8 +124,8 @@ def parts_of(content: Record, at: str) -> list[Placed]:
     parts = maybe(content, "parts", list[JsonValue](), at)
     places = [f"{under(at, 'parts')}[{number}]" for number in range(len(parts))]
     return [
-        (camel_keys(typed(part, dict, place)), place)
-        for part, place in zip(parts, places, strict=True)
+        (camel_keys(typed(part, dict, part_at)), part_at)
+        for part, part_at in zip(parts, places, strict=True)
     ]
 
 

@@ -49,13 +49,13 @@ def parts_of(value: JsonValue, at: str, glue: str = "\n") -> tuple[str, extra.Ex
     """Parse a list of content parts; parts without text become placeholders."""
     texts, extras = list[str](), extra.Extras()
     for number, item in enumerate(typed(value, list, at)):
-        place = f"{at}[{number}]"
-        part = typed(item, dict, place)
-        kind = need(part, "type", str, place)
+        part_at = f"{at}[{number}]"
+        part = typed(item, dict, part_at)
+        kind = need(part, "type", str, part_at)
         read = _PARTS.get(kind)
         if read is None:
-            raise unknown("part", kind, list(_PARTS), under(place, "type"))
-        texts.append(read(part, place, extras))
+            raise unknown("part", kind, list(_PARTS), under(part_at, "type"))
+        texts.append(read(part, part_at, extras))
     return glue.join(texts), extras
 
 

@@ -119,12 +119,12 @@ def _output(body: Record) -> tuple[JsonValue, dict[str, JsonValue]]:
     text = maybe(body, "text", dict[str, JsonValue]())
     rest = {key: value for key, value in text.items() if key != "format"}
     left: dict[str, JsonValue] = {"text": rest} if rest else {}
-    form, place = maybe(text, "format", dict[str, JsonValue](), "text"), under("text", "format")
+    form, at = maybe(text, "format", dict[str, JsonValue](), "text"), under("text", "format")
     if not form:
         return None, left
-    kind = need(form, "type", str, place)
+    kind = need(form, "type", str, at)
     if kind == "json_schema":
-        return need(form, "schema", dict, place), left
+        return need(form, "schema", dict, at), left
     return ({"type": "object"} if kind == "json_object" else None), left
 
 

@@ -290,9 +290,9 @@ class HistoryReader:
             if isinstance(of_all, _UsersFilter):
                 tail = _filtered_by_user(of_all, tail, cuts, self._count)
             else:
-                place = _newest(of_all.span, Stream("", None), tail)
-                older = self._filtered(of_all.filters, tail[:place], committed, sizes, cuts)
-                tail = [*older, *tail[place:]]
+                split = _newest(of_all.span, Stream("", None), tail)
+                older = self._filtered(of_all.filters, tail[:split], committed, sizes, cuts)
+                tail = [*older, *tail[split:]]
             tail = self._filtered(filters, tail, committed, sizes, cuts)
         return tail, [sizes[message.id][0] for message, _ in tail]
 

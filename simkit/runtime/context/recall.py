@@ -102,14 +102,14 @@ def _taken_from(items: list[ContextItem], size: int) -> list[ContextItem]:
     return rest
 
 
-def ranges_of(places: Iterator[int]) -> tuple[tuple[int, int], ...]:
+def ranges_of(indices: Iterator[int]) -> tuple[tuple[int, int], ...]:
     """Return some indices as ranges: a fact about many consecutive items is stored once."""
     ranges: list[tuple[int, int]] = []
-    for place in sorted(places):
-        if ranges and ranges[-1][1] == place:
-            ranges[-1] = ranges[-1][0], place + 1
+    for index in sorted(indices):
+        if ranges and ranges[-1][1] == index:
+            ranges[-1] = ranges[-1][0], index + 1
         else:
-            ranges.append((place, place + 1))
+            ranges.append((index, index + 1))
     return tuple(ranges)
 
 

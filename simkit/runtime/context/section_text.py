@@ -197,10 +197,10 @@ def _lines(
     """Return channel and line of every selected item, and the items not shown."""
     left_out: list[Unshown] = list(result.left_out)
     lines = []
-    for channel, place, fields in result.items:
+    for channel, index, fields in result.items:
         preview_fields, losses = rendering.shortened(fields, preview)
         lines.append((channel, line(preview_fields)))
-        inside = [loss._replace(path=rendering.joined(f"[{place}]", loss.path)) for loss in losses]
+        inside = [loss._replace(path=rendering.joined(f"[{index}]", loss.path)) for loss in losses]
         left_out += _shortened(inside, section, channel)
     return lines, left_out
 

@@ -220,31 +220,31 @@ class ScriptedModel:
         return used + self._missed.get(agent, 0)
 
     def _missing(self, request: ModelRequest, number: int, waiting: Sequence[ScriptLine]) -> str:
-        agent, place = request.agent, self._place
-        where = path_text(("turns", place, "replies", agent))
+        agent, index = request.agent, self._place
+        where = path_text(("turns", index, "replies", agent))
         if waiting:
             which = ", ".join(str(line.place + 1) for line in waiting)
             root = context_root(request)
             return (
-                f"agent {agent!r} made model call #{number} in turn {place + 1}, "
+                f"agent {agent!r} made model call #{number} in turn {index + 1}, "
                 f"but none of its unused lines ({which}) has a `when` that holds for the context.\n"
                 f"{_why_not(waiting[:WAITING_MAX], root)}"
                 f"Change a `when` under {where}, or add a line without one."
             )
-        lines = self._turns[place].get(agent)
+        lines = self._turns[index].get(agent)
         if lines is None:
             others = ", ".join(name for name in self._unused if name != agent)
             hint = f" (the turn has replies for {others})" if others else ""
             nearest = near(agent, [name for name in self._unused if not self._calls(name)])
             hint += f": is `{nearest}` meant for it?" if nearest else ""
             return (
-                f"agent {agent!r} made a model call in turn {place + 1}, "
+                f"agent {agent!r} made a model call in turn {index + 1}, "
                 f"but the scenario has no reply for it{hint}{'' if nearest else '.'}\n"
                 f"Add one under {where}, or expect another agent to run."
             )
         has = counted(len(lines), "reply", "replies")
         return (
-            f"agent {agent!r} made model call #{number} in turn {place + 1}, "
+            f"agent {agent!r} made model call #{number} in turn {index + 1}, "
             f"but the scenario has {has} for it.\n"
             f"Add one under {where}, or expect the turn to stop earlier."
         )

@@ -63,9 +63,9 @@ def _place_of(problem: BaseException) -> str:
 def _refuse_breakpoint(*_: object, **__: object) -> None:
     """Say how to stop at a breakpoint: this process has no terminal to ask for commands."""
     caller = sys._getframe(1)
-    place = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
+    call = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
     raise SimkitError(
-        f"{place}: `breakpoint()` needs the terminal, and a scenario's own process has none\n"
+        f"{call}: `breakpoint()` needs the terminal, and a scenario's own process has none\n"
         "  Run the scenario with `simkit replay --in-process`."
     )
 

@@ -274,14 +274,14 @@ def alone(prepared: Prepared, session: str, starts: Sequence[int]) -> Trace:
     ``starts`` are the virtual times at which the scenario's turns began; its turns begin then, too.
     """
     turns = prepared.scenario.turns
-    places = [place for place, turn in enumerate(turns) if turn.session == session]
-    places = [place for place in places if place < len(starts)]
+    indices = [index for index, turn in enumerate(turns) if turn.session == session]
+    indices = [index for index in indices if index < len(starts)]
     return _apart(
         prepared,
-        [_without_place(turns[place]) for place in places],
-        [starts[place] for place in places],
+        [_without_place(turns[index]) for index in indices],
+        [starts[index] for index in indices],
         given_project=turns[0].project,
-        numbers=[place + 1 for place in places],
+        numbers=[index + 1 for index in indices],
     )
 
 

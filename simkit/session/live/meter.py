@@ -96,7 +96,7 @@ class Meter:
         """
         with self._lock:
             open_calls = {
-                place: ModelCallFacts(
+                number: ModelCallFacts(
                     agent=exchange.agent,
                     turn=exchange.turn,
                     model=_model_of(exchange.request) or "",
@@ -104,10 +104,10 @@ class Meter:
                     status=0,
                     is_of_user=is_of_user,
                 )
-                for (is_of_user, _), (place, exchange, started) in self._started.items()
+                for (is_of_user, _), (number, exchange, started) in self._started.items()
             }
             calls = {**self._calls, **open_calls}
-            return tuple(calls[place] for place in sorted(calls))
+            return tuple(calls[number] for number in sorted(calls))
 
     def before_request(self, exchange: Exchange, *, is_of_user: bool = False) -> None:
         """Start the clock of a model call; raise SimkitError for one that must not be sent."""
@@ -136,12 +136,12 @@ class Meter:
             open_call = self._started.pop((is_of_user, exchange.number), None)
         if open_call is None:
             return
-        place, _, started = open_call
+        number, _, started = open_call
         model = _model_of(exchange.request) or ""
         usage = _usage_of(exchange.request, answer)
         price = self._prices.price_of(model)
         with self._lock:
-            self._calls[place] = ModelCallFacts(
+            self._calls[number] = ModelCallFacts(
                 agent=exchange.agent,
                 turn=exchange.turn,
                 model=model,

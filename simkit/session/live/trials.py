@@ -142,11 +142,11 @@ class LiveScenario(msgspec.Struct, frozen=True):
         """
         paths = {unit.path: unit.path for unit in self.judged}
         turn_values = said_in(outcome.view)
-        for place, source in self.prepared.waiting.items():
-            is_whole = place == WHOLE
-            at = ("expect",) if is_whole else ("turns", place, "expect")
+        for index, source in self.prepared.waiting.items():
+            is_whole = index == WHOLE
+            at = ("expect",) if is_whole else ("turns", index, "expect")
             expect = source if is_whole else source.get("expect", {})
-            values = turn_values if is_whole else turn_values[:place]
+            values = turn_values if is_whole else turn_values[:index]
             for path, _ in parts_of(expect, at):
                 unit_path = tuple(as_written([*path]))
                 if unit_path in paths:
@@ -213,17 +213,17 @@ def live_scenario(
     document = prepared.document
     data = {key: value for key, value in document.data.items() if key not in _LEFT_OUT}
     data["turns"] = [
-        _live_turn(turn, place, first_turn, left_out) for place, turn in enumerate(data["turns"])
+        _live_turn(turn, index, first_turn, left_out) for index, turn in enumerate(data["turns"])
     ]
     if "expect" in data:
         data["expect"] = without_units(data["expect"], ("expect",), left_out)
     # Each run records its own file; the scenario's options of cassettes hold there, too.
     data["cassette"] = {**_cassette_options(document.data), "file": "live"}
     waiting = {
-        place: _live_claims(source, left_out)
-        if place == WHOLE
-        else _live_turn(source, place, first_turn, left_out)
-        for place, source in prepared.waiting.items()
+        index: _live_claims(source, left_out)
+        if index == WHOLE
+        else _live_turn(source, index, first_turn, left_out)
+        for index, source in prepared.waiting.items()
     }
     live_document = document.with_data(data)
     live = msgspec.structs.replace(

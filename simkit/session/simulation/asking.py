@@ -234,9 +234,9 @@ class CodeNames:
 class QuestionScope:
     """The valid questions about one turn, or about one context of an agent."""
 
-    def __init__(self, names: Callable[[], KnownNames], place: CallSite, agent: str = "") -> None:
-        """``agent`` is the agent of the context; ``place`` is the place of the user message."""
-        self._names, self._place, self.agent = names, place, agent
+    def __init__(self, names: Callable[[], KnownNames], site: CallSite, agent: str = "") -> None:
+        """``agent`` is the agent of the context; ``site`` is where Python gave the message."""
+        self._names, self._place, self.agent = names, site, agent
 
     def of(self, agent: str) -> QuestionScope:
         """Return the valid questions about an agent's contexts."""

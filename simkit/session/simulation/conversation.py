@@ -111,12 +111,12 @@ def fakes(*, seed: int = 0, start: str = DEFAULT_START, **people: Any) -> Mappin
     >>> simkit.fakes(seed=7, customers=2) == simkit.fakes(seed=7, customers=2)
     True
     """
-    place = call_site_of_caller()
+    call_site = call_site_of_caller()
     values = {"seed": seed, "start": start, "given": {"fakes": people}}
     try:
-        return Filling(document_at(values, place, ()), None).people
+        return Filling(document_at(values, call_site, ()), None).people
     except SourceError as problem:
-        raise _located(problem, place) from None
+        raise _located(problem, call_site) from None
 
 
 __tracebackhide__ = True
@@ -321,17 +321,17 @@ class Simulation:
 
     def _add(self, keys: Mapping[str, Any]) -> TurnOutcome:
         """Add a turn; it is run on the first access to its results."""
-        place = call_site_of_caller()
+        call_site = call_site_of_caller()
         turn_data = {key: value for key, value in keys.items() if value is not None}
         try:
-            alone = document_at({**self._values, "turns": [turn_data]}, self._place, [place])
+            alone = document_at({**self._values, "turns": [turn_data]}, self._place, [call_site])
             (turn,) = validated(Scenario, alone).turns
-            longer = self._script.longer(turn, turn_data, place)
+            longer = self._script.longer(turn, turn_data, call_site)
             number = len(self._script.turns)
             opened = self._opened.get(turn.session, number)
             self._check(longer, sorted({0, opened, number}))
         except SimkitError as problem:
-            raise _located(problem, place) from None
+            raise _located(problem, call_site) from None
         self._opened[turn.session] = opened
         if self._names_known is not None:
             self._names_known.add_scripted(turn.replies, turn.tool_results)
@@ -339,11 +339,11 @@ class Simulation:
         self._judgement = None
         return TurnOutcome(self, len(self._script.turns))
 
-    def _check(self, script: _Script, places: Sequence[int]) -> None:
+    def _check(self, script: _Script, indices: Sequence[int]) -> None:
         """Raise for errors in some turns: a new one, and those that it depends on."""
-        values = {**self._values, "turns": [script.turn_values[place] for place in places]}
-        document = document_at(values, self._place, [script.places[place] for place in places])
-        turns = tuple(script.turns[place] for place in places)
+        values = {**self._values, "turns": [script.turn_values[index] for index in indices]}
+        document = document_at(values, self._place, [script.places[index] for index in indices])
+        turns = tuple(script.turns[index] for index in indices)
         check_scenario(self._scenario.model_copy(update={"turns": turns}), document, self._pipeline)
 
     def _caught_up(self) -> Conversation:
@@ -382,14 +382,14 @@ class Simulation:
         if not self._script.turns:
             return Judgement((), (), (), ())
         conversation = self._caught_up()
-        place = self._script.places[-1]
+        call_site = self._script.places[-1]
         try:
             pipeline = self._pipeline
             if not isinstance(pipeline, App) and compile_pipeline(pipeline).functions.were_called:
-                _hold_to_repeat(conversation.trace(), run(self._prepared()), place)
+                _hold_to_repeat(conversation.trace(), run(self._prepared()), call_site)
             return readdressed(conversation.judgement(compared=True), _in_python)
         except SimkitError as problem:
-            raise _located(problem, place) from None
+            raise _located(problem, call_site) from None
 
 
 def _in_python(address: re.Match[str]) -> str:

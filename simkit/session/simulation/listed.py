@@ -87,9 +87,9 @@ class Listed(Looked, list[ItemT]):
                 return index
         raise ValueError(f"{expected!r} is not in the list")
 
-    def __getitem__(self, place: Any) -> Any:
-        item = super().__getitem__(place)
-        return self._of(item) if isinstance(place, slice) else item
+    def __getitem__(self, index: Any) -> Any:
+        item = super().__getitem__(index)
+        return self._of(item) if isinstance(index, slice) else item
 
     def __add__(self, other: Any) -> Any:
         return self._of([*self, *other])

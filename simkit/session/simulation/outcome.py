@@ -299,8 +299,8 @@ class TurnOutcome:
             )
 
     def _error(self, problem: str, nearest: str = "", known: Iterable[str] = ()) -> SourceError:
-        place = self._simulation.place_of(self.number)
-        return place.error(f"turn {self.number}{problem}", nearest, tuple(known))
+        call_site = self._simulation.place_of(self.number)
+        return call_site.error(f"turn {self.number}{problem}", nearest, tuple(known))
 
 
 def _why_not(view: View) -> str:

@@ -311,21 +311,21 @@ class GraphCheck:
         role, ways = self._graph.nodes[name].role, self._out[name]
         self._check_twice(ways)
         if role == "decision":
-            for place, edge in ways:
+            for index, edge in ways:
                 if edge.label is None:
                     raise self._problem(
-                        ("edges", place),
+                        ("edges", index),
                         f"`{name}` decides, so its edge to `{edge.to}` needs a `label:`",
                         f"It is taken if the label matches; `{ELSE}` is taken if no other does.",
                     )
             if not ways:
                 raise self._problem(("nodes", name), f"`{name}` decides, but no edge leaves it")
             return
-        labelled = next(((place, edge) for place, edge in ways if edge.label is not None), None)
+        labelled = next(((index, edge) for index, edge in ways if edge.label is not None), None)
         if labelled is not None:
-            place, edge = labelled
+            index, edge = labelled
             raise self._problem(
-                ("edges", place),
+                ("edges", index),
                 f"nothing looks at label `{edge.label}`: node `{name}` has role {role}",
                 "Labels are for nodes with `role: decision`.",
             )
@@ -340,11 +340,11 @@ class GraphCheck:
     def _check_twice(self, ways: list[tuple[int, Edge]]) -> None:
         """Reject a duplicate edge: a split would take both."""
         first_places: dict[tuple[str, str | None], int] = {}
-        for place, edge in ways:
-            first = first_places.setdefault((edge.to, edge.label), place)
-            if first != place:
+        for index, edge in ways:
+            first = first_places.setdefault((edge.to, edge.label), index)
+            if first != index:
                 raise self._problem(
-                    ("edges", place),
+                    ("edges", index),
                     f"there are two edges from `{edge.from_}` to `{edge.to}`; the first is "
                     f"edges[{first}]",
                     "Remove one of them.",

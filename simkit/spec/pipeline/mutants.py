@@ -54,17 +54,17 @@ def apply_edits(data: Any, edits: Sequence[Edit]) -> Any:
     for edit in edits:
         (action, path), *_ = edit.items()
         *way, last = parse(path) if isinstance(path, str) else path
-        place = data
+        parent = data
         for step in way:
-            place = place[step]
+            parent = parent[step]
         if action == "set":
-            place[last] = edit["to"]
+            parent[last] = edit["to"]
         elif action == "remove":
-            del place[last]
+            del parent[last]
         elif action == "insert":
-            if not isinstance(last, int) or last > len(place):
+            if not isinstance(last, int) or last > len(parent):
                 raise IndexError(f"there is no index {last!r} to insert before")
-            place.insert(last, edit["value"])
+            parent.insert(last, edit["value"])
         else:
             raise ValueError(f"unknown edit {action!r} in {dict(edit)}")
     return data

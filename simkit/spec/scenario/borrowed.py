@@ -116,11 +116,11 @@ def _turns_of(library: Library, document: Document, name: Any, at: SourcePath) -
     first = turns[0].get("session")
     own = [turn for turn in turns if turn.get("session") == first]
     # The turns have such references as they are written; only `waiting` tells them from texts.
-    for place, turn in sorted(scenario.waiting.items()):
-        if place == WHOLE or turn.get("session") != first:
+    for index, turn in sorted(scenario.waiting.items()):
+        if index == WHOLE or turn.get("session") != first:
             continue
         if waits([turn.get(key) for key in ("user", "resume")]):
-            where = scenario.document.position(("turns", place))
+            where = scenario.document.position(("turns", index))
             raise SourceError(where, "a message that repeats a reply has no meaning elsewhere")
     return own
 

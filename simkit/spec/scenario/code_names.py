@@ -27,14 +27,14 @@ def advice_on(name: str) -> str:
 
     Empty for all other names. Files are read, and never run.
     """
-    place, colon, attribute = name.partition(":")
-    if place.endswith(_NOTEBOOK) and os.path.isfile(place):
+    module, colon, attribute = name.partition(":")
+    if module.endswith(_NOTEBOOK) and os.path.isfile(module):
         return (
             "Python imports no notebook. Write its code to a module: "
-            f"`jupyter nbconvert --to script {shell_word(place)}`; "
-            f"then `simkit init --app {shell_word(place.removesuffix(_NOTEBOOK) + '.py:NAME')}`."
+            f"`jupyter nbconvert --to script {shell_word(module)}`; "
+            f"then `simkit init --app {shell_word(module.removesuffix(_NOTEBOOK) + '.py:NAME')}`."
         )
-    file = place if place.endswith(".py") else f"{place.replace('.', '/')}.py"
+    file = module if module.endswith(".py") else f"{module.replace('.', '/')}.py"
     if not os.path.isfile(file):
         # Imported here because most names are right, and it needs pydantic.
         from simkit.spec.fields import METHOD_NAME
@@ -115,9 +115,9 @@ def advice_on_other_files(name: str) -> str:
 
     Empty for all other names.
     """
-    place = name.partition(":")[0]
-    suffix = Path(place).suffix
-    if suffix not in _YAML and (suffix in ("", ".py", _NOTEBOOK) or not os.path.isfile(place)):
+    module = name.partition(":")[0]
+    suffix = Path(module).suffix
+    if suffix not in _YAML and (suffix in ("", ".py", _NOTEBOOK) or not os.path.isfile(module)):
         return ""
     return "this is no Python code\n  Name a function of a module, such as `myapp.agents:run`."
 

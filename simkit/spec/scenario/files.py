@@ -98,11 +98,11 @@ class Prepared(msgspec.Struct, frozen=True):
         """Return the scenario with ``turn_values`` of its turns filled in."""
         if not self.waiting:
             return self
-        places = [place for place in sorted(self.waiting) if WHOLE < place < len(turn_values)]
+        indices = [index for index in sorted(self.waiting) if WHOLE < index < len(turn_values)]
         turns, data = list(self.scenario.turns), list(self.document.data["turns"])
-        for place in places:
-            turns[place] = self.turn_after(place, turn_values)
-            data[place] = answered(self.waiting[place], turn_values[:place])
+        for index in indices:
+            turns[index] = self.turn_after(index, turn_values)
+            data[index] = answered(self.waiting[index], turn_values[:index])
         scenario = self.scenario.model_copy(update={"turns": tuple(turns)})
         whole = {**self.document.data, "turns": data}
         if WHOLE in self.waiting:
@@ -171,8 +171,8 @@ class Library:
             document if document_.index == document.index else document_
             for document_ in self.documents(document.file)
         ]
-        place = (document.file, document.index)
-        other._pipelines = {key: p for key, p in self._pipelines.items() if key != place}
+        changed = (document.file, document.index)
+        other._pipelines = {key: p for key, p in self._pipelines.items() if key != changed}
         return other
 
     def prepared(self, item: ScenarioCase) -> Prepared:
@@ -283,8 +283,8 @@ class Library:
     ) -> Iterator[Document]:
         chain = (*chain, document.file)
         folder = Path(document.file).parent
-        for place, name in used_files(document, root):
-            file, path = str(folder / name), ("use", place)
+        for index, name in used_files(document, root):
+            file, path = str(folder / name), ("use", index)
             if not os.path.isfile(file):
                 known = sorted(str(other.relative_to(folder)) for other in folder.rglob("*.yaml"))
                 raise document.error(
@@ -417,7 +417,7 @@ def moved_paths(
     elif isinstance(pipeline, apps.App) and pipeline.entry:
         folders = pipeline.folders()
         if pipeline.options.path or folders != replace(pipeline, folder=str(now)).folders():
-            places = [_relative(Path(place), now) for place in folders]
+            places = [_relative(Path(path), now) for path in folders]
             yield "app", {**tree.get("app", {}), "path": places}
     if "use" in tree:
         names = [tree["use"]] if isinstance(tree["use"], str) else tree["use"]

@@ -174,9 +174,9 @@ def simulations_in(file: str, cache: DocumentCache) -> list[ScenarioCase]:
             values = {**head.values, "scenario": head.values["simulation"], "examples": None}
             items += _items_of(file, msgspec.structs.replace(head, values=values), read)
             continue
-        for key, place in head.keys.items():
+        for key, position in head.keys.items():
             if near(key, ("simulation", *_PIPELINE_KEYS)) == "simulation":
-                where = f"{file}:{place}"
+                where = f"{file}:{position}"
                 raise SourceError(where, f"unknown key `{key}`: {_SIMULATED}", key, "simulation")
         if not is_pipeline(head.values):
             raise SourceError(
@@ -194,7 +194,7 @@ def parted(path: str) -> tuple[str, str]:
     return file, name
 
 
-def items_named(place: str, items: Sequence[ScenarioCase], name: str) -> list[ScenarioCase]:
+def items_named(file: str, items: Sequence[ScenarioCase], name: str) -> list[ScenarioCase]:
     """Return the scenario of a file with that name, or all rows of its table; raise SourceError."""
     exact = [item for item in items if item.name == name]
     rows = [item for item in items if item.row is not None and name in _names_of(item)]
@@ -203,7 +203,7 @@ def items_named(place: str, items: Sequence[ScenarioCase], name: str) -> list[Sc
     known = tuple(item.name for item in items)
     nearest = near(name, known)
     raise SourceError(
-        place,
+        file,
         f"there is no scenario {name!r}",
         near=nearest,
         advice=""
@@ -229,11 +229,11 @@ def _nameless(file: str, head: Head) -> SourceError:
     if has_turns:
         problem = "a document with `turns:` is a scenario, and needs `scenario:` with its name"
         advice = ""
-    for key, place in head.keys.items():
+    for key, position in head.keys.items():
         nearest = near(key, (*_SCENARIO_KEYS, *_PIPELINE_KEYS))
         if key == nearest or nearest not in _NAMING or (has_turns and nearest != "scenario"):
             continue
-        return SourceError(f"{file}:{place}", f"unknown key `{key}`: {problem}", key, nearest)
+        return SourceError(f"{file}:{position}", f"unknown key `{key}`: {problem}", key, nearest)
     return SourceError(f"{file}:{head.line}:1", problem, advice=advice)
 
 

@@ -334,9 +334,9 @@ def _check_replies(turn: Turn, document: Document, at: SourcePath, known: KnownN
 def _check_order(
     order: Sequence[str | Sequence[str]], document: Document, at: SourcePath, known: KnownNames
 ) -> None:
-    for place, name in flat_order(order):
+    for steps, name in flat_order(order):
         word = _PLACE.sub("", name)
-        path = (*at, *place)
+        path = (*at, *steps)
         if word.endswith(TOOL_MARK):
             require(document, path, "tool", word.removesuffix(TOOL_MARK), known.declared_tools)
         else:

@@ -314,24 +314,24 @@ def _labelled(graph: GraphFlow) -> dict[str, list[tuple[int, str]]]:
 
 def _label_flaws(node: str, edges: list[tuple[int, str]], contains: bool) -> Iterator[Flaw]:
     first: dict[str, int] = {}
-    for place, label in edges:
+    for index, label in edges:
         if label in first:
             problem = (
                 f"edges[{first[label]}] of `{node}` has label `{label}` too, and is taken first"
             )
-            yield Flaw("VAL-12", (*AT, "edges", place, "label"), problem)
-        first.setdefault(label, place)
+            yield Flaw("VAL-12", (*AT, "edges", index, "label"), problem)
+        first.setdefault(label, index)
     if contains:
         for label, inner in _nested(first):
-            place, other = first[label], first[inner]
-            if other < place:
+            index, other = first[label], first[inner]
+            if other < index:
                 problem = (
                     f"this edge of `{node}` is never taken: label `{inner}`, which stands in "
                     f"`{label}`, is that of edges[{other}] and is tried first"
                 )
             else:
                 problem = f"what holds label `{label}` of `{node}` holds `{inner}` too"
-            yield Flaw("VAL-12", (*AT, "edges", max(place, other), "label"), problem)
+            yield Flaw("VAL-12", (*AT, "edges", max(index, other), "label"), problem)
 
 
 def _nested(labels: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -126,7 +126,7 @@ class Problems:
 
     def report(self, files: Iterable[str], scenarios: int) -> Report:
         """Return the report, in the order of the files; other files come last."""
-        order = {file: place for place, file in enumerate(files)}
+        order = {file: number for number, file in enumerate(files)}
         for key, document in self._documents.items():
             for code, named in places_off(waivers_of(document)):
                 is_told = code.startswith(PREFIX) and code not in _OF_FOLDERS
@@ -278,12 +278,12 @@ def _file(module: str, search_folder: str) -> Path | None:
     if spec.submodule_search_locations is None:
         return None
     for folder in spec.submodule_search_locations:
-        place = Path(folder, *rest)
-        for file in (place.with_name(f"{place.name}.py"), place / "__init__.py"):
+        path = Path(folder, *rest)
+        for file in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
             if file.is_file():
                 return file
-        if place.is_dir() or any(place.parent.glob(f"{place.name}.*")):
-            return place
+        if path.is_dir() or any(path.parent.glob(f"{path.name}.*")):
+            return path
     # A package can load its modules from elsewhere.
     is_plain = spec.origin is None or _names(Path(spec.origin)) != _ANY
     return None if is_plain else Path(search_folder)

@@ -264,11 +264,11 @@ class Calls:
                 self._edits(old, new),
             )
             key = key_of([call.agent, _changed(call)])
-            place = self._diff_places.setdefault(key, len(self._diffs))
-            if place < len(self._diffs):
-                self._again.setdefault(place, []).append((call.turn, call.call))
+            index = self._diff_places.setdefault(key, len(self._diffs))
+            if index < len(self._diffs):
+                self._again.setdefault(index, []).append((call.turn, call.call))
                 continue
-            if place < EXPLAINED_MAX:
+            if index < EXPLAINED_MAX:
                 explained = _explained(messages, old.context, new.context)
                 call = msgspec.structs.replace(call, messages=tuple(explained))
             self._diffs.append(call)
@@ -361,11 +361,11 @@ def _edited(left: _Stretch, right: _Stretch) -> Iterator[MessageEdit]:
         for part in aligned([_kind(message) for message in mine], [_kind(m) for m in its]):
             places = range(part.other_lo, part.other_hi)
             if part.is_equal:
-                for place, old in zip(places, mine[part.lo : part.hi], strict=True):
-                    yield Changed(other_at + place, old, its[place])
+                for index, old in zip(places, mine[part.lo : part.hi], strict=True):
+                    yield Changed(other_at + index, old, its[index])
                 continue
-            yield from (Removed(at + place, mine[place]) for place in range(part.lo, part.hi))
-            yield from (Added(other_at + place, its[place]) for place in places)
+            yield from (Removed(at + index, mine[index]) for index in range(part.lo, part.hi))
+            yield from (Added(other_at + index, its[index]) for index in places)
 
 
 def _explained(

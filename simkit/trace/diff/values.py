@@ -62,11 +62,11 @@ def _align(
     while lo < hi and at < end and left[hi - 1] == right[end - 1]:
         hi, end, tail = hi - 1, end - 1, tail + 1
     anchors = _anchors(left, right, (lo, hi, at, end), depth)
-    for size, place, other_place in anchors:
-        if lo < place or at < other_place:
-            _align(left, right, (lo, place, at, other_place), depth - 1, spans)
-        lo, at = place + size, other_place + size
-        _add(spans, (place, lo, other_place, at), True)
+    for size, start, other_start in anchors:
+        if lo < start or at < other_start:
+            _align(left, right, (lo, start, at, other_start), depth - 1, spans)
+        lo, at = start + size, other_start + size
+        _add(spans, (start, lo, other_start, at), True)
     if anchors:
         _align(left, right, (lo, hi, at, end), depth - 1, spans)
     else:
@@ -92,14 +92,14 @@ def _anchors(
     if lo == hi or at == end or not depth:
         return []
     mine, its = Counter(left[lo:hi]), Counter(right[at:end])
-    place_of = {right[place]: place for place in range(at, end) if its[right[place]] == 1}
+    place_of = {right[index]: index for index in range(at, end) if its[right[index]] == 1}
     pairs = [
-        (place, place_of[left[place]])
-        for place in range(lo, hi)
-        if mine[left[place]] == 1 and left[place] in place_of
+        (index, place_of[left[index]])
+        for index in range(lo, hi)
+        if mine[left[index]] == 1 and left[index] in place_of
     ]
     if pairs:
-        return [(1, place, other_place) for place, other_place in _rising(pairs)]
+        return [(1, index, other_place) for index, other_place in _rising(pairs)]
     if (hi - lo) * (end - at) > SEARCHED_MAX:
         return []
     blocks = SequenceMatcher(None, left[lo:hi], right[at:end], autojunk=False).get_matching_blocks()
@@ -114,10 +114,10 @@ def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
-    for number, (_, place) in enumerate(pairs):
-        length = bisect_left(ends, place)
+    for number, (_, index) in enumerate(pairs):
+        length = bisect_left(ends, index)
         before.append(last[length - 1] if length else -1)
-        ends[length : length + 1] = [place]
+        ends[length : length + 1] = [index]
         last[length : length + 1] = [number]
     row = []
     number = last[-1]
@@ -202,12 +202,12 @@ def _list_edits(left: list[Any], right: list[Any], at: str) -> Iterator[Edit]:
             continue
         pairs = min(span.hi - span.lo, span.other_hi - span.other_lo)
         for step in range(pairs):
-            place = span.other_lo + step
-            yield from edits(left[span.lo + step], right[place], f"{at}[{place}]")
-        for place in range(span.lo + pairs, span.hi):
-            yield Edit(f"{at}[{place}]", left[place], ABSENT)
-        for place in range(span.other_lo + pairs, span.other_hi):
-            yield Edit(f"{at}[{place}]", ABSENT, right[place])
+            index = span.other_lo + step
+            yield from edits(left[span.lo + step], right[index], f"{at}[{index}]")
+        for index in range(span.lo + pairs, span.hi):
+            yield Edit(f"{at}[{index}]", left[index], ABSENT)
+        for index in range(span.other_lo + pairs, span.other_hi):
+            yield Edit(f"{at}[{index}]", ABSENT, right[index])
 
 
 def item_edits(

@@ -94,8 +94,8 @@ class ShownPart:
             if index == 0:
                 return self.summary_tokens
             index -= 1
-        place = self.lo + index
-        return self.stream.tokens[place] if place < self.hi else self.tail_tokens[place - self.hi]
+        at = self.lo + index
+        return self.stream.tokens[at] if at < self.hi else self.tail_tokens[at - self.hi]
 
 
 class Messages(Sequence[Message]):

@@ -227,14 +227,14 @@ class States:
         """Return what a field of an event has for channels: whole, with references resolved."""
         values: dict[str, Any] = {}
         for name, raw in raws.items():
-            place, resets = (event.session, event.state, field, name), is_reset(raw)
+            key, resets = (event.session, event.state, field, name), is_reset(raw)
             self._has_changes = self._has_changes or is_change(raw)
             value = apply_change(
-                self._last_values.get(place),
+                self._last_values.get(key),
                 raw[DECLARED_RESET] if resets else raw,
                 self._view.resolved,
             )
-            self._last_values[place] = value
+            self._last_values[key] = value
             values[name] = {DECLARED_RESET: value} if resets else value
         return values
 

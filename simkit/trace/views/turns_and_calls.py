@@ -99,10 +99,10 @@ def place_among(
     Calls of one message are in its order, whichever began first. ``asked_at`` has the message that
     asks for each call, and the call's index there.
     """
-    message, place = asked_at.get(call_id, (-1, 0))
+    message, position = asked_at.get(call_id, (-1, 0))
     for index, other in enumerate(tools):
         its_message, its_place = asked_at.get(other.call_id, (-2, 0))
-        if its_message == message and its_place > place:
+        if its_message == message and its_place > position:
             return index
     return len(tools)
 
