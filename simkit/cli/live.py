@@ -69,7 +69,7 @@ class LiveOptions(RunPlan, frozen=True, kw_only=True):
 class _Task(msgspec.Struct, frozen=True, kw_only=True):
     """One run, or the replay of a failed one, for a process of its own."""
 
-    place: int
+    scenario_index: int
     """The index of its scenario."""
     item: scenario_items.ScenarioCase
     number: int
@@ -294,7 +294,7 @@ class _Campaign:
         with Progress() as progress, threads, closing(own):
             while True:
                 while len(tasks) < self._options.processes and (task := self._next_task()):
-                    app = apps[task.place]
+                    app = apps[task.scenario_index]
                     tasks[threads.submit(own.call, app, _do_task, task, marks())] = task
                 if not tasks:
                     return self._end
@@ -355,7 +355,7 @@ class _Campaign:
         allowance = self._allowance()
         self._reserved += allowance or 0
         return _Task(
-            place=index,
+            scenario_index=index,
             item=self._items[index],
             number=number,
             options=self._options,
@@ -366,7 +366,7 @@ class _Campaign:
         )
 
     def _take(self, task: _Task, finished: live_report.FinishedRun) -> None:
-        runs = self._scenarios[task.place].finished
+        runs = self._scenarios[task.scenario_index].finished
         if task.failed is not None:
             runs[runs.index(task.failed)] = finished
             return

@@ -178,7 +178,7 @@ class _Conversation:
         shares = {**simulation.misbehaves, **simulation.faults}
         # Users whom a file describes say what stands there.
         may_refer = subject.is_made_up and not isinstance(pipeline, Pipeline)
-        self._crowd = SimulatedUsers(
+        self._users = SimulatedUsers(
             simulation,
             source,
             {name: shares[name] for name in shares if name in TURN_FAULTS},
@@ -203,22 +203,22 @@ class _Conversation:
         """Whether the last turn ended in a way that no turn may follow."""
 
     def run(self, observes: bool) -> ExploredRun:
-        crowd, subject = self._crowd, self._subject
+        users, subject = self._users, self._subject
         # Whether a store is needed must be known before the first turn.
-        data = [{"user": ".", "restart": flag} for flag in crowd.ends_process()]
+        data = [{"user": ".", "restart": flag} for flag in users.ends_process()]
         first = self._prepared(data, map(_turn, data))
         with Conversation(first, simulate=self._answering) as conversation:
             self._scene.names = frozenset(conversation.view.pipeline.agents)
-            while crowd.speak() and self._take_last(conversation):
+            while users.speak() and self._take_last(conversation):
                 pass
             self._repeat_after_fault(conversation)
             if subject.always or subject.finally_:
-                view, personas = conversation.view, self._crowd.personas
+                view, personas = conversation.view, self._users.personas
                 self._claims = claims_on_turns(subject.always, view, personas)
             compares = self._has_others(conversation.turns_taken)
-            if self._claims or compares or any("expect" in turn for turn in crowd.turns[-1:]):
+            if self._claims or compares or any("expect" in turn for turn in users.turns[-1:]):
                 # Only now is it known that an error ends the last turn on purpose.
-                turns = [*self._script()] if compares else crowd.turns
+                turns = [*self._script()] if compares else users.turns
                 conversation.follow(self._judged(turns, self._claims, subject.finally_))
             self._check_called(conversation.view)
             judgement = conversation.judgement(compared=compares)
@@ -270,7 +270,7 @@ class _Conversation:
             for part in claim_parts(claims)
             if tuple(part.name.split(".", 2)[1:]) not in skipped
         }
-        may, did = self._crowd.states()
+        may, did = self._users.states()
         declared = frozenset(parts_declared(view.pipeline))
         started = {part for part in parts_taken(view) if part.kind != "edge" or part in declared}
         handoffs = handoffs_by_tool(view.events)
@@ -284,11 +284,11 @@ class _Conversation:
     def _broken_denials(self, conversation: Conversation) -> Iterator[tuple[Cause, Finding]]:
         """Yield the things that happened and must never happen, each judged by itself."""
         for number, thing in enumerate(self._subject.never):
-            personas = self._crowd.personas[: conversation.turns_taken]
+            personas = self._users.personas[: conversation.turns_taken]
             claims, whole = denials_of(thing, personas)
             if not may_have_happened(claims, whole, conversation.view):
                 continue
-            conversation.follow(self._judged(self._crowd.turns, claims, whole))
+            conversation.follow(self._judged(self._users.turns, claims, whole))
             for finding in conversation.judgement().findings:
                 if finding.id == CLAIM and not is_error(finding):
                     cause = Cause(CLAIM, "", f"never.{number}")
@@ -299,18 +299,18 @@ class _Conversation:
 
     def _repeat_after_fault(self, conversation: Conversation) -> None:
         """Let the user say the last message again if a fault hit it: without one, it must work."""
-        crowd = self._crowd
+        users = self._users
         if self._is_broken or not self._scene.faults or not self._scene.faults[-1]:
             return
-        if crowd.speakers[-1].is_asked or not crowd.say_again():
+        if users.speakers[-1].is_asked or not users.say_again():
             return
         self._scene.source = simplest = ReplayedChoices(SIMPLEST)
         simplest.begin_turn(0)
         self._take_last(conversation)
 
     def _take_last(self, conversation: Conversation) -> bool:
-        """Take the crowd's last turn; return whether another one may follow."""
-        users, taken = self._crowd, conversation.turns_taken
+        """Take the users' last turn; return whether another one may follow."""
+        users, taken = self._users, conversation.turns_taken
         self._is_broken = True
         self._scene.persona = users.speakers[-1].persona
         self._turns.append(_turn(users.turns[-1]))
@@ -339,7 +339,7 @@ class _Conversation:
 
     def _settle_cut(self, error: e.ErrorFacts | None, events: Sequence[e.Event]) -> None:
         """Note that the last turn was cut, and where; one that ended before was not to be cut."""
-        turn = self._crowd.turns[-1]
+        turn = self._users.turns[-1]
         for fault, key in CUT_KEYS.items():
             if key not in turn:
                 continue
@@ -420,7 +420,7 @@ class _Conversation:
         scene, order = self._scene, self._order
         assert order is not None
         for index, (turn, replies, results) in enumerate(
-            zip(self._crowd.turns, scene.replies, scene.results, strict=False)
+            zip(self._users.turns, scene.replies, scene.results, strict=False)
         ):
             script = {key: value for key, value in turn.items() if key != "expect"}
             if replies:

@@ -222,46 +222,46 @@ class LiveSimulation:
         """Let the users speak until nobody has anything to say, and judge the claims."""
         simulation, prepared = self._subject.simulation, self._subject.prepared
         run = run_name(simulation.simulation, self._number)
-        with LiveUsers(prepared, simulation, run, meter.of_users(), now) as users:
-            crowd = self._talk(conversation, users)
-        return self._judge(conversation, crowd)
+        with LiveUsers(prepared, simulation, run, meter.of_users(), now) as voices:
+            users = self._talk(conversation, voices)
+        return self._judge(conversation, users)
 
-    def _talk(self, conversation: Conversation, users: LiveUsers) -> SimulatedUsers:
+    def _talk(self, conversation: Conversation, voices: LiveUsers) -> SimulatedUsers:
         """Let the users speak until nobody has anything to say, or a turn fails."""
         chance = Chance(self.prepared.scenario.seed).child(f"live/{self._number}").random
         faults = self._faults
         plan = _plan(self._subject, chance, faults.fates)
-        crowd = SimulatedUsers(
+        users = SimulatedUsers(
             self._subject.simulation,
             RandomChoices(plan, [*faults.of_turns]),
             faults.of_turns,
-            users,
+            voices,
         )
         turns: list[Turn] = []
         goes_on = True
-        while goes_on and crowd.speak():
+        while goes_on and users.speak():
             index = len(turns)
-            data = crowd.turns[-1]
-            data |= self._results(chance, crowd.speakers[-1].persona) | faults.of_calls(index)
-            goes_on = self._takes(conversation, crowd, turns)
+            data = users.turns[-1]
+            data |= self._results(chance, users.speakers[-1].persona) | faults.of_calls(index)
+            goes_on = self._takes(conversation, users, turns)
         # After a fault it must go on: without one, the message gets its answer.
-        if goes_on and self._is_hit and not crowd.speakers[-1].is_asked and crowd.say_again():
-            crowd.turns[-1] |= self._results(chance, crowd.speakers[-1].persona)
-            self._takes(conversation, crowd, turns)
-        return crowd
+        if goes_on and self._is_hit and not users.speakers[-1].is_asked and users.say_again():
+            users.turns[-1] |= self._results(chance, users.speakers[-1].persona)
+            self._takes(conversation, users, turns)
+        return users
 
-    def _takes(self, conversation: Conversation, crowd: SimulatedUsers, turns: list[Turn]) -> bool:
-        """Take the crowd's last turn; return whether another one may follow."""
-        turns.append(_turn(crowd.turns[-1]))
+    def _takes(self, conversation: Conversation, users: SimulatedUsers, turns: list[Turn]) -> bool:
+        """Take the users' last turn; return whether another one may follow."""
+        turns.append(_turn(users.turns[-1]))
         # A run that an error breaks off is kept, too.
-        self._played = with_turns(self.prepared, crowd.turns, turns)
+        self._played = with_turns(self.prepared, users.turns, turns)
         conversation.follow(self._played)
         if conversation.turns_taken < len(turns):
-            crowd.turns.pop()
+            users.turns.pop()
             return False
-        last, data = crowd.hear(conversation), crowd.turns[-1]
+        last, data = users.hear(conversation), users.turns[-1]
         kinds = settle(data, len(turns), conversation.events, last.error)
-        self._happened += (*of_turn(crowd.turns, self._faults.fate(len(turns) - 1)), *kinds)
+        self._happened += (*of_turn(users.turns, self._faults.fate(len(turns) - 1)), *kinds)
         self._is_hit = bool(kinds)
         if last.error is not None:
             if not kinds or not is_of_provider(last.error):
@@ -294,23 +294,23 @@ class LiveSimulation:
         results = {name: result for name, result in results.items() if result}
         return {"tool_results": results} if results else {}
 
-    def _judge(self, conversation: Conversation, crowd: SimulatedUsers) -> Outcome:
+    def _judge(self, conversation: Conversation, users: SimulatedUsers) -> Outcome:
         """Judge all claims, then those of the scenario that replays the run; return that."""
         subject, view = self._subject, conversation.view
-        personas = crowd.personas[: len(view.turns)]
+        personas = users.personas[: len(view.turns)]
         claims = claims_on_turns(subject.always, view, personas)
         for persona in personas:
             self._unit_paths |= {_filled(unit.path, persona): unit.path for unit in self.units}
         parts = [path for claim in claims for path, _ in parts_of(claim, (_ALWAYS,))]
         parts += [path for path, _ in parts_of(subject.finally_, (_FINALLY,))]
         self._judged_parts = {self._unit_paths[_filled(path, {})] for path in parts}
-        for finding in self._findings(conversation, crowd, claims, subject.finally_):
+        for finding in self._findings(conversation, users, claims, subject.finally_):
             self._unheld.add(self._unit_path(finding))
         broken = []
         for number, thing in enumerate(subject.never):
             self._judged_parts.add((_NEVER, number))
             denials, whole = denials_of(thing, personas)
-            if any(self._findings(conversation, crowd, denials, whole)):
+            if any(self._findings(conversation, users, denials, whole)):
                 self._unheld.add((_NEVER, number))
                 broken.append(thing)
         joined = [
@@ -319,7 +319,7 @@ class LiveSimulation:
         ]
         at_end = JoinedClaims(subject.finally_, broken, at=_FINALLY, is_whole=True).claims
         self._unheld.discard(())
-        self._played = self._judged_scenario(conversation, crowd, joined, at_end)
+        self._played = self._judged_scenario(conversation, users, joined, at_end)
         conversation.follow(self._played)
         return conversation.finish()
 
@@ -333,12 +333,12 @@ class LiveSimulation:
     def _findings(
         self,
         conversation: Conversation,
-        crowd: SimulatedUsers,
+        users: SimulatedUsers,
         claims: Sequence[Mapping[str, Any]],
         whole: Mapping[str, Any],
     ) -> Iterator[Finding]:
         """Yield the claims that do not hold."""
-        conversation.follow(self._judged_scenario(conversation, crowd, claims, whole))
+        conversation.follow(self._judged_scenario(conversation, users, claims, whole))
         for finding in conversation.judgement().findings:
             if finding.id == CLAIM and "expect" in finding.path:
                 yield finding
@@ -346,14 +346,14 @@ class LiveSimulation:
     def _judged_scenario(
         self,
         conversation: Conversation,
-        crowd: SimulatedUsers,
+        users: SimulatedUsers,
         claims: Sequence[Mapping[str, Any]],
         whole: Mapping[str, Any],
     ) -> Prepared:
         """Return the scenario of all turns with these claims, and the results that were used."""
         view = conversation.view
         turns = []
-        for index, turn in enumerate(crowd.turns):
+        for index, turn in enumerate(users.turns):
             used = {tool.tool for tool in view.turns[index].tools}
             results = {k: v for k, v in turn.get("tool_results", {}).items() if k in used}
             rest = {key: value for key, value in turn.items() if key != "tool_results"}

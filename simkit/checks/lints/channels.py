@@ -32,7 +32,7 @@ class _Write(NamedTuple):
     values: tuple[Sought, ...]
     calls: int
     """The number of the turn's calls before it."""
-    place: int
+    events_before: int
     """The number of events before it."""
 
 
@@ -91,7 +91,7 @@ def _is_unread(write: _Write, turn: TurnView, event: e.TurnFinished, view: View)
         is_number(each.value) or len(str(each.value).split()) <= LABEL_WORDS
         for each in write.values
     )
-    for other in view.events[write.place : view.hi]:
+    for other in view.events[write.events_before : view.hi]:
         if type(other) is e.ToolCalled or (type(other) is e.RouteChosen and is_label):
             return False  # A tool or a route may read the state.
         if type(other) is e.AgentStarted and not view.runs[other.run].calls:

@@ -23,16 +23,16 @@ class PendingCall(NamedTuple):
 
     call: ToolCall
     agent: str | None
-    place: int
+    position: int
     """Its message's index in the stream; -1 outside the settled part."""
 
 
 class Odd(NamedTuple):
-    """A message in an odd place."""
+    """A message where it should not be."""
 
     message: Message
     section: str
-    place: int
+    position: int
     """Its index in the stream; -1 outside the settled part."""
 
 
@@ -99,7 +99,7 @@ class Walk:
     def _answers(self, result: Odd) -> None:
         call = result.message.call_id
         if self.open.pop(call, None) is not None:
-            self.answered(call, result.place)
+            self.answered(call, result.position)
         elif call in self.closed:
             return
         elif call in self.request_numbers:
@@ -225,7 +225,7 @@ class _ContextWalk(Walk):
             self.unknown(result)
         if lo < hi:
             for call, pending_call in settled.open.items():
-                if lo <= pending_call.place < hi:
+                if lo <= pending_call.position < hi:
                     self.open[call] = pending_call
             self.last = settled.last
             self._before.append((settled, lo))
@@ -238,12 +238,12 @@ class _ContextWalk(Walk):
     def _take_fresh(self, fresh: Oddities, settled: SettledWalk, lo: int) -> None:
         odd, pending_calls = self.odd, settled.request_numbers
         for result in fresh.results:
-            if result.place >= lo:
+            if result.position >= lo:
                 self.unknown(result)
-        odd.unanswered += [pair for pair in fresh.unanswered if pair.place >= lo]
+        odd.unanswered += [pair for pair in fresh.unanswered if pair.position >= lo]
         odd.twice += [pair for pair in fresh.twice if pending_calls[pair.message.call_id] >= lo]
-        odd.empty += [pair for pair in fresh.empty if pair.place >= lo]
-        odd.late += [pair for pair in fresh.late if pair.place >= lo]
+        odd.empty += [pair for pair in fresh.empty if pair.position >= lo]
+        odd.late += [pair for pair in fresh.late if pair.position >= lo]
 
     def unknown(self, result: Odd) -> None:
         """Search for a result's call in the earlier settled parts."""

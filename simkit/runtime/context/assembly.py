@@ -288,10 +288,10 @@ class _Shared:
 
 class _HistoryEntry:
     def __init__(
-        self, place: int, section: Section, item: r.Item, count: Counter, shares: bool
+        self, index: int, section: Section, item: r.Item, count: Counter, shares: bool
     ) -> None:
         """``shares``: it is a piece of a shared message, so that it is text."""
-        self.place, self.section, self._count = place, section, count
+        self.index, self.section, self._count = index, section, count
         self.constant: Put | None = None
         self._options = options = item.history or r.History()
         around = options.title is not None or options.after is not None
@@ -301,7 +301,7 @@ class _HistoryEntry:
     def make(self, root: Root, sources: Sources, current: Current) -> Put:
         if self.section.when is not None and not self.section.when.holds(root):
             return Put(None, 0, self.section.omission.left_out)
-        slice_read = sources.history(self.place, current.omit)
+        slice_read = sources.history(self.index, current.omit)
         if slice_read is None:
             return NO_PART
         if self._options.summary is None and not self._is_rendered:
@@ -309,7 +309,7 @@ class _HistoryEntry:
         history_part, tokens = slice_read.shown_part, slice_read.tokens
         summary, summary_tokens = None, 0
         if self._options.summary is not None:
-            summary = sources.summarised(self._options.summary, self.place, slice_read)
+            summary = sources.summarised(self._options.summary, self.index, slice_read)
             if summary is not None:
                 summary_tokens = self._count(summary.content)
                 tokens += summary_tokens

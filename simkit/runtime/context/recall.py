@@ -66,12 +66,12 @@ class Recaller:
         for reason, rest in self._limited(items):
             left_out[reason] += rest
         return RecallResult(
-            [(item.channel, item.place, item.fields) for item in items],
+            [(item.channel, item.index, item.fields) for item in items],
             [
                 LeftOut(self._section, channel, by, places)
                 for channel in self._channels
                 for by, rest in left_out.items()
-                if (places := ranges_of(item.place for item in rest if item.channel == channel))
+                if (places := ranges_of(item.index for item in rest if item.channel == channel))
             ],
         )
 
@@ -116,9 +116,9 @@ def ranges_of(indices: Iterator[int]) -> tuple[tuple[int, int], ...]:
 class ContextItem:
     """One item of a channel."""
 
-    def __init__(self, channel: str, place: int, value: Any, query: str) -> None:
-        """``place`` is its index in the channel; its score may depend on the query."""
-        self.channel, self.place, self._query = channel, place, query
+    def __init__(self, channel: str, index: int, value: Any, query: str) -> None:
+        """``index`` is its position in the channel; its score may depend on the query."""
+        self.channel, self.index, self._query = channel, index, query
         self.fields = fields_of(value)
         at = moment(self.fields.get("at"))
         self.at = -inf if at is None else at.timestamp()
@@ -133,8 +133,8 @@ class ContextItem:
         """Return the key by which it is sorted; of equal items those of the first channel win."""
         number = channels.index(self.channel)
         if order == "newest_first":
-            return -self.at, number, -self.place
-        return (self.at if order == "oldest_first" else -(self.score or 0.0)), number, self.place
+            return -self.at, number, -self.index
+        return (self.at if order == "oldest_first" else -(self.score or 0.0)), number, self.index
 
 
 def fields_of(value: Any) -> Mapping[str, Any]:

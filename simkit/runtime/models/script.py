@@ -81,7 +81,7 @@ class ScriptedLines:
         elif request.output is not None and isinstance(reply, (Text, Structured)):
             self._check_output(reply, request, where)
         if type(reply) is Handoff or answer.extras is not NO_EXTRAS:
-            answer = msgspec.structs.replace(answer, line=line.place)
+            answer = msgspec.structs.replace(answer, line=line.index)
         return answer
 
     def _computed(
@@ -198,7 +198,7 @@ class ScriptedModel:
                 if not line.when.holds(root):
                     continue
             self._unused[agent] = (*unused[:at], *unused[at + 1 :])
-            where = ("turns", self._place, "replies", agent, line.place)
+            where = ("turns", self._place, "replies", agent, line.index)
             return self._lines.answer(line, request, where)
         self._missed[agent] = self._missed.get(agent, 0) + 1
         raise errors.ReplyMissing(self._missing(request, self._calls(agent), unused))
@@ -209,7 +209,7 @@ class ScriptedModel:
         for agent in self._unused:
             lines = self._unused[agent]
             if lines:
-                places = tuple(line.place for line in lines)
+                places = tuple(line.index for line in lines)
                 left.append(UnusedLines(agent, places, self._calls(agent)))
         return tuple(left)
 
@@ -223,7 +223,7 @@ class ScriptedModel:
         agent, index = request.agent, self._place
         where = path_text(("turns", index, "replies", agent))
         if waiting:
-            which = ", ".join(str(line.place + 1) for line in waiting)
+            which = ", ".join(str(line.index + 1) for line in waiting)
             root = context_root(request)
             return (
                 f"agent {agent!r} made model call #{number} in turn {index + 1}, "
@@ -273,7 +273,7 @@ def _why_not(lines: Sequence[ScriptLine], root: Mapping[str, Any]) -> str:
         miss = next(iter(line.when.mismatches(root)), None) if line.when is not None else None
         if miss is not None:
             where = f"at {path_text(miss.path)}: " if miss.path else ""
-            note += f"  {line.place + 1}. {where}wanted {short(miss.expected, WHY_MAX)}, "
+            note += f"  {line.index + 1}. {where}wanted {short(miss.expected, WHY_MAX)}, "
             note += f"found {short(miss.actual, WHY_MAX)}\n"
     return note
 

@@ -217,14 +217,14 @@ class Filling:
         if max(times, default=1) > 1:
             which = [
                 (
-                    spot.place,
+                    spot.index,
                     f"repetition {spot.repetition} of {spot.times}" if spot.times > 1 else "",
                 )
                 for spot in spots_taken
             ]
         document_with_turns = document.with_turns(data, which)
         filled["turns"] = [
-            self._turn(document_with_turns, ("turns", index), turns[spot.place], spot)
+            self._turn(document_with_turns, ("turns", index), turns[spot.index], spot)
             for index, spot in enumerate(spots_taken)
         ]
         if "expect" in data:
@@ -275,7 +275,7 @@ class Filling:
         if isinstance(turn, dict) and (spot.times > 1 or _is_simulated(turn)):
             turn = {key: value for key, value in turn.items() if key != "repeat"}
         if isinstance(turn, dict) and _is_simulated(turn):
-            speech = self._speech(document, spot.place, turn, spot.times)
+            speech = self._speech(document, spot.index, turn, spot.times)
             at_persona = (*at, "user", "simulate", _PERSONA)
             root[_PERSONA] = self._filled(document, speech.persona, at_persona)
             turn = {**turn, **speech.turns[spot.repetition - 1]}

@@ -202,7 +202,7 @@ class Spot(msgspec.Struct, frozen=True):
 
     number: int
     """The number of the turn, from 1, over the whole conversation."""
-    place: int
+    index: int
     """The index among the written turns."""
     repetition: int = 1
     times: int = 1

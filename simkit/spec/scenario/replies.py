@@ -268,7 +268,7 @@ def placed_lines(
 class ScriptLine(msgspec.Struct, frozen=True):
     """A compiled reply line."""
 
-    place: int
+    index: int
     """Its index among the agent's lines in the turn."""
     answer: m.Answer
     when: Matcher | None
