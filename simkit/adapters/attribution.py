@@ -198,8 +198,8 @@ def rule_lines(
         start = next(_lasting(user), user)
         says = flow({"$starts": start} if start else {"$any": True}).replace("${", "$${")
         return ["  agents:", f"    {agent}: {{messages: {{$has: [{{user: {says}}}]}}}}"]
-    own = (piece for piece in pieces if not any(_fits(piece, system, text) for text in others))
-    line = next(own, None)
+    unshared = (piece for piece in pieces if not any(_fits(piece, system, text) for text in others))
+    line = next(unshared, None)
     tools_part = "" if line is not None or not tools else f", tools: {{$has: [{tools[0]}]}}"
     line = pieces[0] if line is None else line
     # In a scenario, `${` begins a reference.

@@ -142,9 +142,9 @@ class HeldState:
 
         Without a run they are given.
         """
-        known = self._known.setdefault((self._recorder.session, name), {})
-        update = {name: value for name, value in values.items() if known.get(name, ...) != value}
-        known |= update
+        recorded = self._known.setdefault((self._recorder.session, name), {})
+        update = {name: value for name, value in values.items() if recorded.get(name, ...) != value}
+        recorded |= update
         if update:
             agent, cause = (run.agent, "writes") if run is not None else ("", "given")
             self._recorder.wrote(update, agent, run, cause=cause)

@@ -318,14 +318,14 @@ class ModelInterceptor:
                 mark.run = self._recorder.begin_marked(mark.agent, self._around())
             marked: Run = mark.run
             return marked
-        known = self._run_now()
-        agent = self._attribution.agent_of(model_request, request, known.agent if known else "")
-        if known is not None:
-            if known.agent == agent:
-                return known
-            if not known.model_calls:
-                self._rename(known, agent)
-                return known
+        current = self._run_now()
+        agent = self._attribution.agent_of(model_request, request, current.agent if current else "")
+        if current is not None:
+            if current.agent == agent:
+                return current
+            if not current.model_calls:
+                self._rename(current, agent)
+                return current
         run, requested = self._recorder.open_run(agent), self._recorder.requested
         if run is None or any(h.to_agent == agent and h.run != run.id for h in requested):
             # Another agent hands over to it: its open run does not go on.
@@ -339,9 +339,9 @@ class ModelInterceptor:
             return run
         if source is None:
             # Code that says nothing of its agents: the one that works, or that worked last.
-            known = [each for each in recorder.runs if not each.is_remote]
-            source = next((each for each in reversed(known) if not each.is_over), None)
-            source = source or next(reversed(known), None)
+            local_runs = [each for each in recorder.runs if not each.is_remote]
+            source = next((each for each in reversed(local_runs) if not each.is_over), None)
+            source = source or next(reversed(local_runs), None)
         parent = ""
         if source is not None:
             (message,) = model_request.messages

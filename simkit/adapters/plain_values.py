@@ -171,22 +171,22 @@ class Snapshots:
         is_new = not before
         changed: dict[str, Any] = {}
         for name, value in _held_by(thing, otherwise):
-            known, mark = before.get(name), _mark(value)
-            if known is not None and mark and mark == known.mark:
+            earlier, mark = before.get(name), _mark(value)
+            if earlier is not None and mark and mark == earlier.mark:
                 continue
             try:
-                if known is None:
+                if earlier is None:
                     now = change = plain(value)
                 else:
-                    now, change = _READER.compare(known.value, known.order, value, mark)
+                    now, change = _READER.compare(earlier.value, earlier.order, value, mark)
             except NotPlain:
                 continue
-            if known is None:
+            if earlier is None:
                 changed[name] = now
-            elif change in NOTHING or (change is now and _encode(known.value) == _encode(now)):
-                now = known.value  # Another form of the same data.
+            elif change in NOTHING or (change is now and _encode(earlier.value) == _encode(now)):
+                now = earlier.value  # Another form of the same data.
             else:
-                changed[name] = now if change is now else NextValue(now, change, known.value)
+                changed[name] = now if change is now else NextValue(now, change, earlier.value)
             is_ordered = isinstance(value, (list, tuple, dict))
             before[name] = _Field(mark, mark if is_ordered else b"", now)
         return changed, is_new

@@ -136,13 +136,13 @@ def libraries_heeded(home: str) -> Iterator[None]:
 
 def _causes(problem: BaseException | None) -> Iterator[BaseException]:
     """Yield an exception, and those that it came from or holds; causes may be circular."""
-    known: list[BaseException] = []
+    visited: list[BaseException] = []
     waiting = [problem]
     while waiting:
         error = waiting.pop()
-        if error is None or any(error is each for each in known):
+        if error is None or any(error is each for each in visited):
             continue
-        known.append(error)
+        visited.append(error)
         yield error
         waiting += [error.__cause__, error.__context__]
         if isinstance(error, BaseExceptionGroup):
@@ -346,10 +346,10 @@ def _status_of(problem: BaseException) -> int | None:
 def _is_a_clients(problem: BaseException) -> bool:
     """Return whether an exception comes from a provider client, directly or as its cause."""
     cause: BaseException | None = problem
-    known: list[BaseException] = []
-    while cause is not None and not any(cause is error for error in known):
+    visited: list[BaseException] = []
+    while cause is not None and not any(cause is error for error in visited):
         if type(cause).__module__.partition(".")[0] in CLIENTS:
             return True
-        known.append(cause)  # Causes may be circular.
+        visited.append(cause)  # Causes may be circular.
         cause = cause.__cause__
     return False

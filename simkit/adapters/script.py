@@ -260,8 +260,8 @@ class ScriptedAnswers:
         answer = self._model.answer(self._request(call))
         patience = patience_ms(call.request)
         if patience is not None and answer.latency_ms > patience:
-            known = FAILURES["timeout"]
-            return Answer(m.Fails("timeout", known.status, known.message))
+            failure = FAILURES["timeout"]
+            return Answer(m.Fails("timeout", failure.status, failure.message))
         return answer
 
     def served(self, call: ModelCall, answer: Answer) -> HttpResponse:

@@ -68,11 +68,11 @@ class _Sides:
 
         A key identifies a pair of growing lists.
         """
-        known = self._equal.get(key, 0)
-        for index in range(known, to):
+        compared = self._equal.get(key, 0)
+        for index in range(compared, to):
             if plain(left[index]) != plain(right[index]):
                 return False
-        self._equal[key] = max(known, to)
+        self._equal[key] = max(compared, to)
         return True
 
     def same_value(self, left: Any, right: Any) -> bool:

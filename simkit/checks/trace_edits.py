@@ -154,8 +154,8 @@ def _asking(
     for call in event.message.calls:
         if call.id == call_id:
             old = call.args if isinstance(call.args, Mapping) else {}
-            known = args if is_whole else {**old, **{k: v for k, v in args.items() if k in old}}
-            call = replace(call, args=known)
+            edited = args if is_whole else {**old, **{k: v for k, v in args.items() if k in old}}
+            call = replace(call, args=edited)
         calls.append(call)
     return replace(event, message=replace(event.message, calls=tuple(calls)))
 

@@ -110,9 +110,7 @@ class LiveReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def total_cost(calls: Sequence[ModelCallFacts]) -> float | None:
     """Return the cost of calls in US dollars; None if that of one is not known."""
-    costs = [call.cost_usd if call.status < 400 else 0.0 for call in calls]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None
+    return _total([call.cost_usd if call.status < 400 else 0.0 for call in calls])
 
 
 def report_lines(report: LiveReport) -> Iterator[str]:
@@ -251,9 +249,10 @@ def _sums(calls: Sequence[ModelCallFacts]) -> dict[str, Any]:
     }
 
 
-def _total(numbers: Sequence[int | None]) -> int | None:
-    known = [number for number in numbers if number is not None]
-    return sum(known) if len(known) == len(numbers) else None
+def _total(numbers: Sequence[float | None]) -> float | None:
+    """Return the sum of numbers; None if one is not known."""
+    given = [number for number in numbers if number is not None]
+    return sum(given) if len(given) == len(numbers) else None
 
 
 def _scenario_json(scenario: ScenarioRuns, k: int) -> dict[str, Any]:

@@ -172,11 +172,11 @@ class TraceJudge:
         self, claims: Iterable[dict[str, Any]], turn: int, view: View
     ) -> dict[str, Any] | None:
         """Return the first claim on a turn that holds for the run, but not for a mutant's view."""
-        own = self._run.outcome.view
+        own_view = self._run.outcome.view
         for claim in claims:
             try:
                 expect = Expect.model_validate(claim)
-                if not self._holds(expect, turn, view) and self._holds(expect, turn, own):
+                if not self._holds(expect, turn, view) and self._holds(expect, turn, own_view):
                     return claim
             except (SimkitError, ValueError):
                 continue

@@ -60,8 +60,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         places = ", ".join(paths)
         if self.expression:
             problem = f"nothing to run: none of {deselected} fits -k {self.expression!r}"
-            known = (f"{each.id} {getattr(each, 'tags', '')}" for each in select(paths).entries)
-            names = " ".join(known).lower()
+            texts = (f"{each.id} {getattr(each, 'tags', '')}" for each in select(paths).entries)
+            names = " ".join(texts).lower()
             words = _WORDS.findall(self.expression.lower())
             unknown = [word for word in words if word not in f"{names} and or not"]
             nearest = next(

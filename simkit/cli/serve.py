@@ -160,10 +160,14 @@ def _as_app(pipeline: Pipeline, prepared: Prepared) -> App:
 
 def _rule(name: str, texts: Mapping[str, list[str]]) -> AgentRule:
     """Return the rule for an agent's calls: its instructions, without another's longer ones."""
-    own = texts[name]
-    matchers: list[dict[str, Any]] = [{"$contains": part} for part in own]
+    instructions = texts[name]
+    matchers: list[dict[str, Any]] = [{"$contains": part} for part in instructions]
     for other, parts in texts.items():
-        if other != name and parts != own and all(any(p in q for q in parts) for p in own):
+        if (
+            other != name
+            and parts != instructions
+            and all(any(p in q for q in parts) for p in instructions)
+        ):
             matchers.append({"$not": {"$all": [{"$contains": part} for part in parts]}})
     return AgentRule.model_validate({"system": {"$all": matchers}})
 

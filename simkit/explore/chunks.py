@@ -113,8 +113,8 @@ class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return the tally of both, which have no conversation in common."""
         causes = {tally.cause: tally for tally in self.causes}
         for tally in other.causes:
-            known = causes.get(tally.cause)
-            causes[tally.cause] = tally if known is None else known.merged(tally)
+            earlier = causes.get(tally.cause)
+            causes[tally.cause] = tally if earlier is None else earlier.merged(tally)
         mine, its = self.coverage, other.coverage
         return Tally(
             self.runs + other.runs,
@@ -165,9 +165,9 @@ class TallyBuilder:
         self._number += 1
 
     def _see(self, cause: Cause, example: Example, record: ExploredRun) -> None:
-        known = self._causes.get(cause)
+        earlier = self._causes.get(cause)
         new = CauseTally(cause, 1, example.run, example)
-        self._causes[cause] = merged = new if known is None else known.merged(new)
+        self._causes[cause] = merged = new if earlier is None else earlier.merged(new)
         if merged.smallest is example:
             self._records[cause] = record
 

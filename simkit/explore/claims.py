@@ -152,9 +152,9 @@ class Reach(NamedTuple):
 
     def counts(self) -> Iterator[tuple[str, int, int]]:
         """Yield the kinds of which there are parts: how many were reached, and of how many."""
-        known = self.offered | self.reached
+        parts = self.offered | self.reached
         for kind in KINDS:
-            count = sum(part.kind == kind for part in known)
+            count = sum(part.kind == kind for part in parts)
             if count:
                 yield kind, sum(part.kind == kind for part in self.reached), count
 

@@ -139,9 +139,9 @@ def _read(
     return head.known, entries, end
 
 
-def _forget(folder: Path, own: Path) -> None:
+def _forget(folder: Path, current: Path) -> None:
     """Remove all but the newest journals of other campaigns, unless a process has them."""
-    journals = [path.parent for path in folder.glob(f"*/{_FILE}") if path.parent != own]
+    journals = [path.parent for path in folder.glob(f"*/{_FILE}") if path.parent != current]
     with suppress(OSError):
         journals.sort(key=lambda path: (path / _FILE).stat().st_mtime_ns, reverse=True)
     for path in journals[KEPT_MAX:]:

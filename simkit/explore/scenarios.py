@@ -53,9 +53,9 @@ def scenario_text(discovery: Discovery, subject: Subject, folder: Path, command:
         comment(f"`{command}` found it, and made it as small as it could."),
         *block(tree, 0),
     ]
-    own = prepared.pipeline_document
-    if own is not document and own.file == document.file:
-        lines += ["---", *block(redactor.value(own.data), 0)]
+    pipeline_document = prepared.pipeline_document
+    if pipeline_document is not document and pipeline_document.file == document.file:
+        lines += ["---", *block(redactor.value(pipeline_document.data), 0)]
     return "\n".join([*lines, ""])
 
 

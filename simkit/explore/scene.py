@@ -254,8 +254,8 @@ def _decisions_in(pipeline: Pipeline) -> dict[str, Sequence[str]]:
         if node.role == "decision":
             labels = [edge.label for edge in flow.graph.edges if edge.from_ == name]
             may_be_other = node.exit or ELSE in labels
-            own = dict.fromkeys(label for label in labels if label not in (None, ELSE))
-            words[name] = (*([""] if may_be_other else []), *(label or "" for label in own))
+            named = dict.fromkeys(label for label in labels if label not in (None, ELSE))
+            words[name] = (*([""] if may_be_other else []), *(label or "" for label in named))
     return words
 
 

@@ -330,10 +330,10 @@ def with_stand_ins(subject: Subject, tools: Sequence[str]) -> Subject:
     if not tools:
         return subject
     simulation = subject.simulation
-    known = {**simulation.tools, **{tool: SimulatedTool() for tool in tools}}
+    all_tools = {**simulation.tools, **{tool: SimulatedTool() for tool in tools}}
     return msgspec.structs.replace(
         subject,
-        simulation=simulation.model_copy(update={"tools": known}),
+        simulation=simulation.model_copy(update={"tools": all_tools}),
         stand_ins=(*subject.stand_ins, *tools),
     )
 
@@ -351,8 +351,8 @@ def made_up_subject(prepared: Prepared, texts: Sequence[str]) -> Subject:
     )
     # A written scenario has no cassette: the models answer by choice.
     scenario = scenario.model_copy(update={"cassette": None})
-    own = msgspec.structs.replace(prepared, scenario=scenario)
-    return Subject(own, _with_user(simulation, texts), is_made_up=True)
+    added = msgspec.structs.replace(prepared, scenario=scenario)
+    return Subject(added, _with_user(simulation, texts), is_made_up=True)
 
 
 def _with_user(simulation: Simulation, texts: Sequence[str]) -> Simulation:

@@ -141,8 +141,8 @@ class Exchange:
             raise WireInvalid("is no message with parts", "params.message")
         content, data = _content(message["parts"])
         given = {**message, "configuration": self._params.get("configuration")}
-        known = ("contextId", "taskId", "configuration")
-        settings = {key: given[key] for key in known if given.get(key)}
+        keys = ("contextId", "taskId", "configuration")
+        settings = {key: given[key] for key in keys if given.get(key)}
         return ParsedRequest(
             NAME,
             "",
@@ -210,8 +210,8 @@ class Exchange:
 
     def _message(self, serial: str, context: str, parts: JsonValue) -> dict[str, JsonValue]:
         role = "agent" if self._is_old else "ROLE_AGENT"
-        known = {"messageId": f"message-{serial}", "role": role, "parts": parts}
-        return {**known, "contextId": context, **({"kind": "message"} if self._is_old else {})}
+        fields = {"messageId": f"message-{serial}", "role": role, "parts": parts}
+        return {**fields, "contextId": context, **({"kind": "message"} if self._is_old else {})}
 
     def _parts(self, message: Message) -> list[JsonValue]:
         if message.data is not None:
@@ -225,8 +225,8 @@ class Exchange:
     def _task(self, task: Task) -> JsonValue:
         kind = {"kind": "task"} if self._is_old else {}
         artifacts = {"artifacts": [*task.artifacts]} if task.artifacts else {}
-        known = {"id": task.id, "contextId": task.context, "status": self._status(task)}
-        return {**known, **artifacts, **kind}
+        fields = {"id": task.id, "contextId": task.context, "status": self._status(task)}
+        return {**fields, **artifacts, **kind}
 
     def _status(self, task: Task) -> JsonValue:
         name = f"TASK_STATE_{task.state.upper().replace('-', '_')}"

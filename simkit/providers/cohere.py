@@ -23,15 +23,15 @@ from simkit.providers.openai.items import checked, error_in, malformed_reply
 
 
 def _whole(request: HttpRequest, body: Record, messages: Sequence[Message]) -> values.ParsedRequest:
-    own = {key: value for key, value in body.items() if key != "documents"}
-    own["tool_choice"] = maybe(body, "tool_choice", "auto").lower()
+    translated = {key: value for key, value in body.items() if key != "documents"}
+    translated["tool_choice"] = maybe(body, "tool_choice", "auto").lower()
     form, at = maybe(body, "response_format", dict[str, JsonValue]()), "response_format"
     if schema := maybe(form, "json_schema", dict[str, JsonValue](), at):
-        own[at] = {"type": "json_schema", "json_schema": {"schema": schema}}
+        translated[at] = {"type": "json_schema", "json_schema": {"schema": schema}}
     documents = maybe(body, "documents", list[JsonValue]())
     if documents:  # The provider puts them before the messages.
         messages = [Message("system", "\n".join(map(_document, documents))), *messages]
-    parsed = chat.whole(request, own, messages)
+    parsed = chat.whole(request, translated, messages)
     return msgspec.structs.replace(parsed, protocol=PROTOCOL.name)
 
 
@@ -54,10 +54,10 @@ def _message(item: Record, at: str) -> dict[str, Any]:
                     parts.append(part)
     glue = "" if item.get("role") == "assistant" else "\n"
     text = glue.join(filter(None, texts))
-    own: dict[str, Any] = {**item, "content": text, "reasoning_content": "".join(thoughts)}
+    translated: dict[str, Any] = {**item, "content": text, "reasoning_content": "".join(thoughts)}
     if parts:
-        own["content"] = [*([{"type": "text", "text": text}] if text else []), *parts]
-    return own
+        translated["content"] = [*([{"type": "text", "text": text}] if text else []), *parts]
+    return translated
 
 
 def _document(value: JsonValue) -> str:
@@ -192,20 +192,20 @@ class _Reply(chat.Reply):
         kind, delta = need(body, "type", str, at), maybe(body, "delta", dict[str, Any](), at)
         message = maybe(delta, "message", dict[str, Any](), at)
         inside = under(at, "delta.message")
-        own, end = dict[str, Any](), dict[str, Any]()
+        translated, end = dict[str, Any](), dict[str, Any]()
         if kind == "message-start":
             end = {"id": body.get("id")}
         elif kind == "tool-plan-delta":
-            own = {"content": message.get("tool_plan")}
+            translated = {"content": message.get("tool_plan")}
         elif kind in ("content-start", "content-delta"):
             part = need(message, "content", dict, inside)
-            own = {"content": part.get("text"), "reasoning_content": part.get("thinking")}
+            translated = {"content": part.get("text"), "reasoning_content": part.get("thinking")}
         elif kind in ("tool-call-start", "tool-call-delta"):
             call = need(message, "tool_calls", dict, inside)
-            own = {"tool_calls": [{**call, "index": maybe(body, "index", 0, at)}]}
+            translated = {"tool_calls": [{**call, "index": maybe(body, "index", 0, at)}]}
         elif kind == "message-end":
             end = delta
-        return self._read(own, end, at, status)
+        return self._read(translated, end, at, status)
 
     def _read(self, message: Record, end: Record, at: str, status: int) -> bool:
         reason = maybe(end, "finish_reason", "", at)

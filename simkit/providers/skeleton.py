@@ -286,7 +286,7 @@ def broken_call(serial: str, request: values.ParsedRequest, prefix: str) -> Mess
 
 def called_function(request: values.ParsedRequest) -> str:
     """Return the function that a broken reply calls; empty if an output is asked for, or none."""
-    own = [offer.name for offer in request.offers if offer.schema is not None]
-    if request.output is not None or not own:
+    offered = [offer.name for offer in request.offers if offer.schema is not None]
+    if request.output is not None or not offered:
         return ""
-    return request.choice if request.choice in own else own[0]
+    return request.choice if request.choice in offered else offered[0]

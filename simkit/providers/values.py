@@ -115,8 +115,8 @@ def _name_of(tool: JsonValue) -> str:
         return tool
     record = _inside(tool, "function")
     # The names by which offers of the provider's own tools are known.
-    known = (record.get(key) for key in ("name", "server_label", "type"))
-    return next((name for name in known if isinstance(name, str)), "")
+    names = (record.get(key) for key in ("name", "server_label", "type"))
+    return next((name for name in names if isinstance(name, str)), "")
 
 
 class OutgoingReply(msgspec.Struct, frozen=True, gc=False):

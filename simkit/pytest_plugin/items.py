@@ -167,9 +167,9 @@ class ScenarioItem(pytest.Item):
                 advice="Tags become marks of pytest, whose own marks and names that start with "
                 "`_` are taken.",
             )
-        known = self.config.stash.setdefault(_TAGS, set())
-        if tag not in known:
-            known.add(tag)
+        tags = self.config.stash.setdefault(_TAGS, set())
+        if tag not in tags:
+            tags.add(tag)
             self.config.addinivalue_line("markers", f"{tag}: a tag of simkit scenarios")
         self.add_marker(tag)
 

@@ -231,14 +231,14 @@ class CompiledPipeline:
 
     def contracts_for(self, source: str, target: str) -> list[Contract]:
         """Return the contracts of a pair, in the order of the file; do not change the list."""
-        pair, known = (source, target), self.contracts_by_pair
-        if pair not in known:
-            known[pair] = [
+        pair, by_pair = (source, target), self.contracts_by_pair
+        if pair not in by_pair:
+            by_pair[pair] = [
                 contract
                 for contract in self.contracts
                 if contract.to == target and (source in contract.from_ or "*" in contract.from_)
             ]
-        return known[pair]
+        return by_pair[pair]
 
 
 def compile_pipeline(pipeline: Pipeline) -> CompiledPipeline:
@@ -392,8 +392,8 @@ def _completed(
     keys = compiled.terms[id(contract)].adds
     if not keys or not (payload is None or isinstance(payload, dict)):
         return payload
-    known = {SOURCE_KEY: source, TYPE_KEY: kind}
-    missing = {key: known[key] for key in keys if payload is None or key not in payload}
+    fields = {SOURCE_KEY: source, TYPE_KEY: kind}
+    missing = {key: fields[key] for key in keys if payload is None or key not in payload}
     return {**missing, **(payload or {})} if missing else payload
 
 

@@ -53,9 +53,9 @@ def object_named(name: str) -> Any:
     directory, as with ``python -m``.
     """
     module_name, _, attribute = name.partition(":")
-    known = sys.modules.get(module_name)
-    if known is not None and not getattr(known.__spec__, "_initializing", True):
-        return _member(known, attribute)
+    loaded = sys.modules.get(module_name)
+    if loaded is not None and not getattr(loaded.__spec__, "_initializing", True):
+        return _member(loaded, attribute)
     # Most pipelines that are declared name no function.
     from simkit.core.determinism.installing import imported_here
 

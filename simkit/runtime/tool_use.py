@@ -444,11 +444,11 @@ def looked_up(channel: str, value: Any, args: Any) -> ToolReply:
     value_there = lookup(value, path) if path else value
     if value_there is not ABSENT:
         return ToolReply(plain(value_there))
-    known = list(_paths(value))
-    hint = guess(path, known)
-    names_text = ", ".join(known[:NAMES_MAX]) or "nothing"
-    if len(known) > NAMES_MAX:
-        names_text += f", … {len(known) - NAMES_MAX} more"
+    paths = list(_paths(value))
+    hint = guess(path, paths)
+    names_text = ", ".join(paths[:NAMES_MAX]) or "nothing"
+    if len(paths) > NAMES_MAX:
+        names_text += f", … {len(paths) - NAMES_MAX} more"
     return ToolReply(error=f"nothing is at `{path}` in `{channel}`.{hint} There is: {names_text}")
 
 

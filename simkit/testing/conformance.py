@@ -321,8 +321,8 @@ class AdapterConformance:
         self, rule: ConformanceRule, by_prompt: bool = False, prompt: str = ""
     ) -> str:
         """Return a rule's conversation as the text of a scenario file."""
-        own = self.replies.get(rule.app, {})
-        by_turn = dict(enumerate([own] if isinstance(own, Mapping) else own))
+        replies = self.replies.get(rule.app, {})
+        by_turn = dict(enumerate([replies] if isinstance(replies, Mapping) else replies))
         turns = [
             {
                 **turn,

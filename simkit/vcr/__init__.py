@@ -128,24 +128,24 @@ class Matching:
 
     def _search(self, request: Request) -> _Search:
         """Return the current search through recordings for a request."""
-        known = self._known(request)
+        parts = self._known(request)
         with self._lock:
-            before = self._searches.get(known.key)
+            before = self._searches.get(parts.key)
             if before is not None and before.request() is request:
                 return before
-            search = _Search(request, None if before is None else self._nearest(known, before))
-            self._searches[known.key] = search
-            self._searches.move_to_end(known.key)
+            search = _Search(request, None if before is None else self._nearest(parts, before))
+            self._searches[parts.key] = search
+            self._searches.move_to_end(parts.key)
             while len(self._searches) > _SEARCHES_MAX:
                 self._searches.popitem(last=False)
             return search
 
-    def _nearest(self, known: RequestParts, before: _Search) -> ReferenceType[Request] | None:
+    def _nearest(self, parts: RequestParts, before: _Search) -> ReferenceType[Request] | None:
         """Return the nearest of the recordings that did not match, if none did."""
-        if before.is_found or not known.is_model_call:
+        if before.is_found or not parts.is_model_call:
             return None
         missed = [request for live in before.missed if (request := live()) is not None]
-        nearest = nearest_of(known.question, [self._known(request).question for request in missed])
+        nearest = nearest_of(parts.question, [self._known(request).question for request in missed])
         return None if nearest is None else ref(missed[nearest])
 
     def _is_same(self, request: Request, recorded: Request) -> bool:

@@ -372,16 +372,16 @@ class Running:
 
     def _begin(self, turn: api.UserTurn) -> tuple[Runner, dict[str, Any]]:
         options = self._options(turn.session)
-        own: dict[str, Any] = {key: options[key] for key in _RUNNERS if key in options}
-        runner = Runner(**{**self._services, **self._rooted(own), **own})
+        runner_options: dict[str, Any] = {key: options[key] for key in _RUNNERS if key in options}
+        runner = Runner(**{**self._services, **self._rooted(runner_options), **runner_options})
         self._runners.append(runner)
         return runner, options
 
-    def _rooted(self, own: Mapping[str, Any]) -> dict[str, Any]:
+    def _rooted(self, runner_options: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(self.root, AdkApp):
             return {"app": self.root}
         key = "agent" if hasattr(self.root, "sub_agents") else "node"
-        return {key: self.root, "app_name": own.get("app_name", self._name)}
+        return {key: self.root, "app_name": runner_options.get("app_name", self._name)}
 
     def keepers(self) -> list[Any]:
         """Return the services that store the sessions run so far."""

@@ -274,10 +274,10 @@ class AdkLog:
         """
         parked = current_place.agent_run.parked
         with self.writing():
-            known = next((place for place in parked if place.agent.name == agent.name), None)
-            if known is not None:
-                parked.remove(known)
-                return known
+            resumed = next((place for place in parked if place.agent.name == agent.name), None)
+            if resumed is not None:
+                parked.remove(resumed)
+                return resumed
             outer = self._left_by(current_place, agent)
             if outer.agent is None:
                 outer = self._giver(current_place.agent_run, agent.name) or outer

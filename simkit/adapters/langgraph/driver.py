@@ -64,8 +64,8 @@ def services_for(subject: Any, entry: str) -> Services | None:
     named = server_file(Path(file).parent)
     if named is None:
         return None
-    known = (subject, api.found_as(entry))
-    if not any(name in known for name in _served_by(named)):
+    ours = (subject, api.found_as(entry))
+    if not any(name in ours for name in _served_by(named)):
         return None
     return {"checkpointer": InMemorySaver(), "store": InMemoryStore()}
 
@@ -82,11 +82,11 @@ def _served_by(file: Path) -> Iterator[Any]:
     # It looks before each conversation, and thousands of modules are loaded: it resolves the path
     # of a module only if its file may be one of these.
     for module in sys.modules.copy().values():
-        own = getattr(module, "__dict__", {})
-        source = own.get("__file__")
+        attributes = getattr(module, "__dict__", {})
+        source = attributes.get("__file__")
         if isinstance(source, str) and os.path.basename(source) in endings:
             for name in names.get(Path(source).resolve(), ()):
-                yield own.get(name)
+                yield attributes.get(name)
 
 
 _HOMES: Final = ("langgraph", "langgraph_supervisor", "langgraph_swarm", "langchain")

@@ -222,9 +222,9 @@ def reducer_of(channel: Any) -> str:
     channel_type = channel.typ
     while hasattr(channel_type, "__origin__"):
         channel_type = channel_type.__origin__
-    known = _ADDED.get(channel_type, "")
-    if known in _OPERATORS.get(function, ()):
-        return known
+    reducer = _ADDED.get(channel_type, "")
+    if reducer in _OPERATORS.get(function, ()):
+        return reducer
     if keeps_the_newer(function):
         return "replace"
     named = getattr(function, "__qualname__", type(function).__qualname__)

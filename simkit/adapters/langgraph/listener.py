@@ -101,10 +101,10 @@ class GraphListener(GraphObserver, api.Instrumentation):
 
     def nodes(self) -> Collection[str]:
         """Return the names of the nodes of seen graphs, and of those that have run."""
-        known = (
+        graphs = (
             inner for graph in (*self.graphs(), *self._looked_at) for inner in graphs_in(graph)
         )
-        named = (node for graph in known for node in graph.nodes if not node.startswith("__"))
+        named = (node for graph in graphs for node in graph.nodes if not node.startswith("__"))
         return dict.fromkeys((*named, *self.agents_met))
 
     def run_now(self) -> api.Run | None:
@@ -156,12 +156,12 @@ class GraphListener(GraphObserver, api.Instrumentation):
 
     def on_chain_end(self, run: Any, outputs: Any, **options: Any) -> None:
         """Handle the result of a node's code."""
-        known = run.__dict__
-        if "simkit_node" in known:
+        attributes = run.__dict__
+        if "simkit_node" in attributes:
             namespace, name, input = run.simkit_node
             self.wrote(namespace, name, input, outputs)
             self.returned(namespace, outputs)
-        elif "simkit_filter" in known:
+        elif "simkit_filter" in attributes:
             name, input = run.simkit_filter
             self.narrowed(input, outputs, name)
 

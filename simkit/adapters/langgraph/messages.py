@@ -74,8 +74,8 @@ class Conversions:
         fields = [*map(_FIELDS, rest)]
         words = [[*map(read, fields)] for read in _READS]
         if owner not in self._last:  # Lists of a graph mostly begin alike.
-            before, known = next(reversed(self._last.values()), ([[] for _ in words], []))
-            self._last[owner] = [*map(list, before)], [*known]
+            before, numbers = next(reversed(self._last.values()), ([[] for _ in words], []))
+            self._last[owner] = [*map(list, before)], [*numbers]
         last, ours = self._last[owner]
         size = min(map(api.leading_equal, last, words))
         if not size == len(rest) == len(ours):

@@ -324,14 +324,14 @@ def _ending(end: End | None) -> Iterator[None]:
 def _panic_or_proceed(listener: Any, before: api.Replacement, futs: Any, **options: Any) -> None:
     """Raise the one of several nodes' exceptions that came first."""
     ended = [future for future in futs if future.done() and not future.cancelled()]
-    known = options.get("handled_exception_ids") or (), options.get("handled_futures") or ()
+    handled = options.get("handled_exception_ids") or (), options.get("handled_futures") or ()
     failed = [
         future
         for future in ended
         if future.exception() is not None
         and not isinstance(future.exception(), GraphInterrupt)
-        and id(future.exception()) not in known[0]
-        and future not in known[1]
+        and id(future.exception()) not in handled[0]
+        and future not in handled[1]
     ]
     if len(failed) > 1:
         first = min(failed, key=lambda future: listener.place_of(future.exception()))

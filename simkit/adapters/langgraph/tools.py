@@ -237,7 +237,7 @@ class Stored:
         self._looked.add(self._recorder.session)
         for place in self._places():
             stored = self._items.get((place.channel, place.namespace))
-            known = (
+            before = (
                 self._reported_value(place, stored)
                 if stored is not None
                 else self._initial_value(place)
@@ -247,7 +247,7 @@ class Stored:
             values = {key: value for key, value in items if place.options.key in (None, key)}
             self._items[place.channel, place.namespace] = values
             now = self._reported_value(place, values)
-            if not api.is_equal(now, known):
+            if not api.is_equal(now, before):
                 self._recorder.wrote({place.channel: {api.DECLARED_RESET: now}}, cause="user")
 
     def restart(self) -> None:

@@ -49,8 +49,8 @@ class Names:
 
     def of(self, agent: Any) -> str:
         """Return an agent's name."""
-        known = self._names.get(id(agent))
-        return known[1] if known is not None else agent.name
+        entry = self._names.get(id(agent))
+        return entry[1] if entry is not None else agent.name
 
     def handoffs_of(self, agent: Any) -> dict[str, str]:
         """Return an agent's handoff tools, with their target agents."""
@@ -86,8 +86,8 @@ def target_of(handoff: Any) -> Any:
     """Return the agent of a handoff; None if only the caller's function knows it."""
     if isinstance(handoff, Agent):
         return handoff
-    known = getattr(handoff, compat.AGENT_REF, None)
-    return known() if known is not None else None
+    reference = getattr(handoff, compat.AGENT_REF, None)
+    return reference() if reference is not None else None
 
 
 def reachable(agent: Any) -> Iterator[Any]:

@@ -60,9 +60,9 @@ class SessionMarks:
             if index == latest:
                 continue
             for mark in _marks_of(message):
-                known = self._sessions.get(mark)
-                if known:
-                    names = known if names is None else names & known
+                sessions = self._sessions.get(mark)
+                if sessions:
+                    names = sessions if names is None else names & sessions
         return frozenset(names or ())
 
 

@@ -54,9 +54,9 @@ class HandoffTools:
 
     def learn(self, tools: Mapping[str, str], routers: Mapping[str, str] | None = None) -> None:
         """Add a framework's handoff tools; the scenario's rules take precedence."""
-        learned, known = {**self._learned, **tools}, {**self.routers, **(routers or {})}
-        if learned != self._learned or known != self.routers:
-            self._learned, self.routers = learned, known
+        learned, routing = {**self._learned, **tools}, {**self.routers, **(routers or {})}
+        if learned != self._learned or routing != self.routers:
+            self._learned, self.routers = learned, routing
             self.version += 1
 
     def __ior__(self, tools: Mapping[str, str]) -> Self:
@@ -253,8 +253,8 @@ def may_turn_out(event: e.ContextBuilt) -> bool:
     """Return whether a tool in a context may become a handoff, by its name."""
     if not event.tools:
         return False
-    known = {tool for tool, _ in event.handoff_tools}
-    return any(tool.startswith(PREFIXES) and tool not in known for tool in event.tools)
+    marked = {tool for tool, _ in event.handoff_tools}
+    return any(tool.startswith(PREFIXES) and tool not in marked for tool in event.tools)
 
 
 def with_handoffs(events: Iterable[e.AnyEvent]) -> list[e.AnyEvent]:
@@ -292,9 +292,9 @@ def _agreeing(
 
 def _pairs(event: e.ContextBuilt, tools: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the handoff tools in the order in which they were offered."""
-    known = dict(event.handoff_tools)
+    targets = dict(event.handoff_tools)
     for tool in event.tools:
-        target = known.get(tool, tools.get(tool))
+        target = targets.get(tool, tools.get(tool))
         if target is not None:
             yield tool, target
 

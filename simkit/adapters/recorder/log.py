@@ -296,11 +296,11 @@ class LogRecorder(CallRecorder):
         numbers = self._numbered(
             own_messages, [print_of(message) for message in own_messages], run, []
         )
-        known = [
+        numbered = [
             replace(message, id=f"m{number}")
             for message, number in zip(own_messages, numbers, strict=True)
         ]
-        cuts = cuts_between(known, [self._ours(message) for message in after], by)
+        cuts = cuts_between(numbered, [self._ours(message) for message in after], by)
         if lasting:
             run.lasting_cuts = (*run.lasting_cuts, *cuts)
         else:

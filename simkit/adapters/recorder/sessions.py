@@ -237,8 +237,8 @@ class Session:
         """Return the ids of calls that look the same: the agent's, or all if it has none."""
         candidates = self._alike.get((name, args_key), ())
         alike = [candidate for candidate in candidates if candidate not in self._returned_ids]
-        own = [ours for ours in alike if agent and self.requests[ours].agent == agent]
-        return own or alike
+        same_agent = [ours for ours in alike if agent and self.requests[ours].agent == agent]
+        return same_agent or alike
 
     def known_again(self, foreign: str, name: str, args: JsonValue, agent: str = "") -> str:
         """Return simkit's id for a foreign one; empty for a new call.
@@ -272,9 +272,9 @@ class Session:
 def _group_of(run: str, args: tuple[bytes, ...], latest: Sequence[Group]) -> Group | None:
     """Return the group of calls that come back under other ids, by arguments, then by run."""
     alike = [group for group in latest if group.args == args]
-    own = [group for group in alike or latest if group.run == run]
+    same_run = [group for group in alike or latest if group.run == run]
     # Clients may add arguments: then only the run identifies the calls.
-    return next(iter(own or alike), None)
+    return next(iter(same_run or alike), None)
 
 
 def _tools(agent: str, calls: Sequence[ToolCall]) -> tuple[str, ...]:
@@ -359,9 +359,9 @@ class RenamingSink:
         }
         # The framework names that always stand for one agent, with its name.
         everywhere = {old: next(iter(new)) for old, new in self._names.items() if len(new) == 1}
-        known = _Names(self._runs, everywhere, started, requesters)
+        names = _Names(self._runs, everywhere, started, requesters)
         for event in waiting:
-            self._sink.emit(known.applied(event))
+            self._sink.emit(names.applied(event))
 
 
 class _Names(msgspec.Struct, frozen=True):

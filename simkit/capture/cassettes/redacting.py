@@ -187,10 +187,10 @@ def redacted_frames(response: HttpResponse, redactor: Redactor) -> bytes:
     """Return Amazon's frames with every secret replaced, also split ones; their number stays."""
     lines = [_Line(frame.content) for frame in frames_of(response)]
     _join(lines, redactor)
-    known = iter(lines)
+    rest = iter(lines)
 
     def write(content: bytes) -> bytes:
-        line = next(known, None) or _Line(content)  # The last one may be an incomplete frame.
+        line = next(rest, None) or _Line(content)  # The last one may be an incomplete frame.
         return redacted_lines(line.redacted(redactor), redactor)
 
     return rewritten(response, write)

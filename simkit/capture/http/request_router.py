@@ -350,8 +350,8 @@ class AllowedHosts:
         if not self._rules:
             return False
         name = host if host.startswith("/") else host.lower().rstrip(".")
-        known = (name, *self._names.get(name, ()))
-        return any(each.fits(which, port) for each in self._rules for which in known)
+        names = (name, *self._names.get(name, ()))
+        return any(each.fits(which, port) for each in self._rules for which in names)
 
     def learn(self, host: str, addresses: Iterable[str]) -> None:
         """Record the addresses of an allowed name."""

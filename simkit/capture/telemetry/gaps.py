@@ -219,9 +219,9 @@ def _calls_without_span(steps: Sequence[Step], turns: Sequence[RecordedTurn]) ->
     lacking = asks - Counter(step.name for step in steps if step.kind == "tool")
     handoffs = sum(step.kind == "handoff" for step in steps)
     for name in sorted(lacking, key=lambda name: not name.startswith(HANDOFF_PREFIX)):
-        known = min(lacking[name], handoffs)
-        handoffs -= known
-        if count := lacking[name] - known:
+        explained = min(lacking[name], handoffs)
+        handoffs -= explained
+        if count := lacking[name] - explained:
             yield (
                 f"tool {name!r}: {count} of its {asks[name]} calls without a span: a result is a "
                 "later context's, and an error reads as one"
@@ -263,12 +263,12 @@ def _other_copies(tool: Step, turn: RecordedTurn) -> Iterator[str]:
 def cut_texts(steps: Sequence[Step], objects: Sequence[Any]) -> Iterator[str]:
     """Yield the texts that stand once in a file, and of which others have more."""
     counts = Counter(texts_in(objects))
-    own, ordered = {text for step in steps for text in _texts_of(step) if text}, sorted(counts)
-    for text in sorted(own):
+    shown, ordered = {text for step in steps for text in _texts_of(step) if text}, sorted(counts)
+    for text in sorted(shown):
         longer = next(iter(ordered[bisect_right(ordered, text) :][:1]), "")
         rest = longer.removeprefix(text)
         # Code makes longer texts of several whole ones.
-        is_made = any(len(other) > 1 and other in rest for other in own)
+        is_made = any(len(other) > 1 and other in rest for other in shown)
         if counts[text] < 2 and longer.startswith(text) and not is_made:
             part, whole = short(text, TEXT_MAX), short(longer, TEXT_MAX)
             yield f"{part!r} may be cut off: elsewhere it is {whole!r}"

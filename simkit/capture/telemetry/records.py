@@ -181,10 +181,10 @@ def steps_of(export: Export) -> list[Step]:
         # Ids need to differ within a trace only.
         step.parent = f"{step.trace}/{step.parent}" if step.parent else ""
         step.id = f"{step.trace}/{step.id}"
-        known = by_id.get(step.id, step)
-        if step.end and known.end and (step.start, step.end) != (known.start, known.end):
+        first = by_id.get(step.id, step)
+        if step.end and first.end and (step.start, step.end) != (first.start, first.end):
             export.problems.append(f"two spans have the id of {step.name!r}: the first is left out")
-        if step.end or known is step:
+        if step.end or first is step:
             by_id[step.id] = step
     name_graph_agents([*by_id.values()], export.problems)
     ordered = sorted(by_id.values(), key=lambda step: step.start)

@@ -355,7 +355,7 @@ def _forget_decided(event: e.ModelReplied, facts: Facts) -> None:
     session = facts.notes_of(_Sessions).get(event.session)
     message = facts.tool_messages.get(event.message)
     if session is not None and session.answered and message is not None:
-        session.answered = [known for known in session.answered if known[0] != event.agent]
+        session.answered = [answer for answer in session.answered if answer[0] != event.agent]
 
 
 @lint("FLW-06", e.TurnInterrupted)

@@ -130,8 +130,8 @@ def _handoff_of_start(
     event: e.AgentStarted, waiting: Sequence[e.HandoffMade]
 ) -> e.HandoffMade | None:
     """Return the handoff that a run should answer; None if it starts elsewhere in parallel."""
-    if own := [each for each in waiting if each.handoff == event.handoff]:
-        return own[0]
+    if same_handoff := [each for each in waiting if each.handoff == event.handoff]:
+        return same_handoff[0]
     starts_elsewhere = event.after and all(handoff.run not in event.after for handoff in waiting)
     return None if event.group or starts_elsewhere else waiting[-1]
 

@@ -111,14 +111,14 @@ def _weigh(call: CallView, old: ContextView, model: str, notes: _Prefixes) -> bo
     Return whether it could.
     """
     prefix = prefix_between(old, call.context)
-    known = notes.breaks.get((call.agent, prefix.place))
-    if known is not None and known.calls >= LOOKS_MAX:
-        known.add(known.last)
+    earlier = notes.breaks.get((call.agent, prefix.place))
+    if earlier is not None and earlier.calls >= LOOKS_MAX:
+        earlier.add(earlier.last)
         return True
     lost = _lost(call.context, old, prefix, model)
     if lost:
         key = call.agent, prefix.place
-        notes.breaks.setdefault(key, known or _Break(call, prefix)).add(lost)
+        notes.breaks.setdefault(key, earlier or _Break(call, prefix)).add(lost)
     return bool(lost)
 
 

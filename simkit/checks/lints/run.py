@@ -157,9 +157,9 @@ def _meant_keys(request: e.HandoffRejected, facts: e.PipelineFacts) -> Iterator[
     contract = contract_of(request, facts)
     schema = referenced(contract.payload, facts.schemas) if contract is not None else None
     if isinstance(schema, Mapping) and isinstance(request.payload, Mapping):
-        known = {*schema.get("properties", ()), *(required_keys(request, facts) or ())}
-        free = known - {*request.payload}
-        pairs = ((key, near(key, free)) for key in request.payload if key not in known)
+        declared = {*schema.get("properties", ()), *(required_keys(request, facts) or ())}
+        free = declared - {*request.payload}
+        pairs = ((key, near(key, free)) for key in request.payload if key not in declared)
         yield from (pair for pair in pairs if pair[1])
 
 

@@ -178,8 +178,8 @@ def _is_certain(call: ToolCall, view: View) -> bool:
     same_tool = {each.id: each.args for each in calls if each.name == call.name}
     results = chain.from_iterable(turn.tools for turn in view.turns)
     tools = [each for each in results if each.tool == call.name]
-    own = [each.args for each in tools if each.call_id == call.id]
-    if len(own) != 1 or any(each.call_id not in same_tool for each in tools):
+    carried_out = [each.args for each in tools if each.call_id == call.id]
+    if len(carried_out) != 1 or any(each.call_id not in same_tool for each in tools):
         return False  # Code calls the tool on its own, too.
     is_alone = sum(is_same(args, call.args) for args in same_tool.values()) == 1
-    return len(same_tool) == 1 or (is_alone and own[0] == call.args)
+    return len(same_tool) == 1 or (is_alone and carried_out[0] == call.args)

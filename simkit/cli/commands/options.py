@@ -180,11 +180,11 @@ class _Group(click.Group):
         others = tuple(name for name in sorted(self.commands) if name not in listed)
         limit = formatter.width - 6 - max(map(len, self.commands))
         for heading, names in (*SECTIONS.items(), ("Commands", others)):
-            own = [name for name in names if name in self.commands]
-            if own:
+            group = [name for name in names if name in self.commands]
+            if group:
                 with formatter.section(heading):
                     formatter.write_dl(
-                        [(name, self.commands[name].get_short_help_str(limit)) for name in own]
+                        [(name, self.commands[name].get_short_help_str(limit)) for name in group]
                     )
 
     def resolve_command(

@@ -81,12 +81,12 @@ class Redactor:
         named = {value for name in variables if (value := environ.get(name, ""))}
         secrets = named.union(shapes.secrets_of(environ), literals)
         forms = {form for secret in secrets for form in _forms_of(secret)}
-        known = "|".join(re.escape(form) for form in sorted(forms, key=lambda f: (-len(f), f)))
+        pattern = "|".join(re.escape(form) for form in sorted(forms, key=lambda f: (-len(f), f)))
         patterns = {kind: shapes.PERSONAL[kind] for kind in personal}
         prefixed = (f"(?P<{kind}>{shape})" for kind, (_, shape) in shapes.PREFIXED.items())
         rules = [
             f"(?P<placeholder>{_PLACEHOLDER})",
-            *([f"(?P<env>{known})"] if known else []),
+            *([f"(?P<env>{pattern})"] if pattern else []),
             _PAIR,
             _ASSIGNED,
             *(f"(?P<{kind}>{shape})" for kind, shape in shapes.FREE.items()),

@@ -113,8 +113,8 @@ def _unlike(items: list[Any], schemas: Sequence[Any], root: Any) -> list[Any]:
         schema = schemas[index]
         if isinstance(schema, Mapping) and "$ref" in schema:
             schema = schema_at(root, str(schema["$ref"]))
-        known = schema if isinstance(schema, Mapping) else {}
-        bounds = {key: known[key] for key in _BOUNDS if key in known}
+        keywords = schema if isinstance(schema, Mapping) else {}
+        bounds = {key: keywords[key] for key in _BOUNDS if key in keywords}
         for other in _others(item, bounds, index):
             if other not in items[:index] and not schema_errors(bounds, other):
                 items[index] = other

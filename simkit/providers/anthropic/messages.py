@@ -389,8 +389,8 @@ class Reply:
         delta = need(event, "delta", dict, at)
         usage = maybe(self.message, "usage", dict[str, Any]())
         counted = maybe(event, "usage", dict[str, Any](), at)
-        known = {key: value for key, value in counted.items() if value is not None}
-        self.message = {**self.message, **delta, "usage": {**usage, **known}}
+        counts = {key: value for key, value in counted.items() if value is not None}
+        self.message = {**self.message, **delta, "usage": {**usage, **counts}}
 
     def parse(self, ends: str, *, is_done: bool) -> ParsedResponse:
         """Return the message as far as it has arrived, unfinished blocks too."""

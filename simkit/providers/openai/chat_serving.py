@@ -207,9 +207,9 @@ def _steps(choice: dict[str, Any], reply: OutgoingReply) -> Iterator[dict[str, J
             "finish_reason": finish,
         }
 
-    own = {key: value for key, value in choice.items() if key not in _CHOICE}
+    rest = {key: value for key, value in choice.items() if key not in _CHOICE}
     first_content = None if message["content"] is None else ""
-    yield {**step({"role": message["role"], "content": first_content}), **own}
+    yield {**step({"role": message["role"], "content": first_content}), **rest}
     for key, text in message.items():
         if key in _CUT:
             yield from _cut(step, key, text or "", logprobs, reply)

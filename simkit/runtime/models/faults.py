@@ -62,10 +62,10 @@ class Cut(msgspec.Struct, frozen=True, gc=False):
 
         ``number`` counts the agent's calls in the turn, ``total`` those of all agents.
         """
-        own = self.moment.agent
-        if self.moment.tool is not None or own not in (None, agent):
+        meant = self.moment.agent
+        if self.moment.tool is not None or meant not in (None, agent):
             return None
-        return self._end(self.words) if self.moment.call == (number if own else total) else None
+        return self._end(self.words) if self.moment.call == (number if meant else total) else None
 
     def due_at_tool(self, start: ToolStart, at: str) -> TurnCut | None:
         """Return the end of the turn; None if the start or the end of a tool is not the one."""
@@ -161,11 +161,11 @@ class FaultPlan:
 
     def begin_turn(self, index: int) -> None:
         """Begin the turn at this index."""
-        own = self._turns[index] if index < len(self._turns) else ()
-        if not (own or self._always or self._cuts or self.has_any):
+        faults = self._turns[index] if index < len(self._turns) else ()
+        if not (faults or self._always or self._cuts or self.has_any):
             return  # As most turns, it has no fault, and the one before had none.
         self._place, self._calls, self._tool_calls = index, {}, {}
-        self.faults = (*own, *self._always)
+        self.faults = (*faults, *self._always)
         self.cut = self._cuts.get(index)
         self.has_any = bool(self.faults) or self.cut is not None
         self.is_certain = self._are_certain and (self.cut is None or self.cut.moment.is_certain)

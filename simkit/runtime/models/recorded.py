@@ -126,12 +126,12 @@ def _with_thoughts(messages: Sequence[Message], thoughts: Sequence[Thoughts]) ->
     The reasoning before a tool call is sent back with the call in the same run: some providers
     refuse the call without it.
     """
-    own = [
+    lines = [
         n
         for n, message_ in enumerate(messages)
         if message_.section == "run" and message_.role == "assistant"
     ]
-    before = dict(zip(own, thoughts, strict=True)) if len(own) == len(thoughts) else {}
+    before = dict(zip(lines, thoughts, strict=True)) if len(lines) == len(thoughts) else {}
     return [_with_call_ids(message, before.get(n, ())) for n, message in enumerate(messages)]
 
 

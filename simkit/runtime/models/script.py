@@ -334,8 +334,8 @@ class ScriptedTools:
         return self._answers(tool) is not None
 
     def _answers(self, tool: str) -> ToolAnswers | None:
-        own = self._turns[self._place].get(tool)
-        return own if own is not None else self._shared.get(tool)
+        results = self._turns[self._place].get(tool)
+        return results if results is not None else self._shared.get(tool)
 
     def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
         """Return the scripted answer, or the real function's result."""

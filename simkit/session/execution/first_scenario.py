@@ -140,8 +140,8 @@ def _rules(
     for tool, target in handoffs_by_tool.items():
         is_known = target in first.targets or tool in [f"{p}{target}" for p in PREFIXES]
         if not is_known:
-            known = rules.setdefault(target, {})
-            known["handoff"] = [*known.get("handoff", []), tool]
+            rule_of_target = rules.setdefault(target, {})
+            rule_of_target["handoff"] = [*rule_of_target.get("handoff", []), tool]
     return {agent: _short(rule) for agent, rule in rules.items()}
 
 

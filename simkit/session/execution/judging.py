@@ -115,14 +115,14 @@ class Judge:
             return None
         material = shown_to_judge(view, options.shows, number)
         request = request_to_judge(question, options, material, number)
-        known = {"model": options.model, "shown": material}
+        entry = {"model": options.model, "shown": material}
         try:
             reply = self._reply(request, view.turns[number - 1])
         except CassetteMissed as miss:
-            return {**known, "error": str(miss)}
+            return {**entry, "error": str(miss)}
         if isinstance(reply, str):
-            return {**known, "error": reply}
-        return {**known, **_answer_fields(question, reply)}
+            return {**entry, "error": reply}
+        return {**entry, **_answer_fields(question, reply)}
 
     def _reply(self, request: ParsedRequest, turn: TurnView) -> Mapping[str, Any] | str:
         """Return the model's answer, or why there is none; raise CassetteMissed."""

@@ -121,14 +121,14 @@ def tell_parent_events(trace: Trace) -> None:
     from simkit.session.workers import tell_parent
 
     owner = os.getpid()
-    known: dict[Any, Any] = {}
+    last: dict[Any, Any] = {}
     now = vars(os.environ)["_data"]  # Its public methods decode all of it, for each event.
 
     def tell(message: object) -> None:
         if os.getpid() == owner:
-            if known != now:
-                known.clear()
-                known.update(now)
+            if last != now:
+                last.clear()
+                last.update(now)
                 tell_parent({**os.environ})
             tell_parent(message)
 

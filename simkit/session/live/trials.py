@@ -407,10 +407,10 @@ def replay_text(prepared: Prepared, files: ReplayFiles, trial: Trial, *, has_tra
         comment(f"A live run of {trial.began_at} that failed: {redactor.text(trial.texts[0])}"),
         *block(redactor.value({**ordered, **literal}), 0),
     ]
-    own = prepared.pipeline_document
-    is_beside = own.file == document.file and "scenario" not in own.data
+    pipeline_document = prepared.pipeline_document
+    is_beside = pipeline_document.file == document.file and "scenario" not in pipeline_document.data
     if is_beside:
-        lines += ["---", *block(redactor.value(own.data), 0)]
+        lines += ["---", *block(redactor.value(pipeline_document.data), 0)]
     return "\n".join([*lines, ""])
 
 

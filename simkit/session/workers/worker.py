@@ -69,8 +69,8 @@ class WorkerDied(Exception):
             return "nobody knows how"
         if code >= 0:
             return f"with exit code {code}"
-        known = code in [-number for number in signal.Signals]
-        return f"by signal {signal.Signals(-code).name if known else -code}"
+        is_named = code in [-number for number in signal.Signals]
+        return f"by signal {signal.Signals(-code).name if is_named else -code}"
 
 
 class Worker(AbstractContextManager["Worker"]):

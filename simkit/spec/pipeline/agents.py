@@ -83,9 +83,9 @@ def tools_of(pipeline: Pipeline, definition: str) -> tuple[str, ...]:
 @_once
 def sections_of(pipeline: Pipeline, definition: str) -> tuple[str, ...]:
     """Return the sections that an agent's contexts may have."""
-    own = [item.name for item in items_of(pipeline.recipe_of(definition))]
+    sections = [item.name for item in items_of(pipeline.recipe_of(definition))]
     also = SUMMARY_SECTIONS if definition in summarisers_of(pipeline) else ()
-    return tuple(dict.fromkeys((*own, *also, RUN_SECTION)))
+    return tuple(dict.fromkeys((*sections, *also, RUN_SECTION)))
 
 
 @_once

@@ -114,7 +114,7 @@ def _turns_of(library: Library, document: Document, name: Any, at: SourcePath) -
     scenario = library.prepared(_only_item(library, document, name, at))
     turns = scenario.document.data["turns"]
     first = turns[0].get("session")
-    own = [turn for turn in turns if turn.get("session") == first]
+    of_session = [turn for turn in turns if turn.get("session") == first]
     # The turns have such references as they are written; only `waiting` tells them from texts.
     for index, turn in sorted(scenario.waiting.items()):
         if index == WHOLE or turn.get("session") != first:
@@ -122,7 +122,7 @@ def _turns_of(library: Library, document: Document, name: Any, at: SourcePath) -
         if waits([turn.get(key) for key in ("user", "resume")]):
             where = scenario.document.position(("turns", index))
             raise SourceError(where, "a message that repeats a reply has no meaning elsewhere")
-    return own
+    return of_session
 
 
 def _name(index: int) -> str:
@@ -193,7 +193,7 @@ def _lines_in(
             f"must be the name of a scenario file, not {shown_value(name)}",
             advice="For several files, give each a line of its own.",
         )
-    known: dict[bytes, Any] = {}
+    recorded: dict[bytes, Any] = {}
     agents: dict[str, None] = {}
     for item in _items_of(library, document, name, at):
         scenario = library.prepared(item)
@@ -209,12 +209,12 @@ def _lines_in(
                                 "a line that repeats an earlier reply has no meaning elsewhere"
                             )
                             raise SourceError(where, problem)
-                        known.setdefault(packed(line), line)
-    if not known:
+                        recorded.setdefault(packed(line), line)
+    if not recorded:
         raise document.error(
             at, f"`{name}` has no line of agent `{agent}`", word=agent, known=tuple(agents)
         )
     # References are resolved; what is left is meant literally, where references are read at all.
     is_read = document.mentions("${")
-    for line in known.values():
+    for line in recorded.values():
         yield literal(line) if is_read else line

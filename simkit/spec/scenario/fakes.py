@@ -381,8 +381,8 @@ class Persona(Fakes):
         parts: dict[str, str] = {}
         for token in _TOKEN.findall(pattern):
             kind = "first_name" if token.startswith("first") else "last_name"
-            own = self._own.get(kind)
-            parts[kind] = own if isinstance(own, str) else self._drawn(token, chance.child(token))
+            word = self._own.get(kind)
+            parts[kind] = word if isinstance(word, str) else self._drawn(token, chance.child(token))
         name = _TOKEN.sub(lambda at: parts[f"{at[1].split('_')[0]}_name"], pattern)
         return {"name": name, **parts}
 

@@ -238,10 +238,10 @@ class Filling:
 
     def _speech(self, document: Document, index: int, turn: Any, most: int) -> Speech:
         """Return the messages of a turn's simulated user; raise SourceError."""
-        source, known = self._speeches.get(index, (None, None))
+        source, cached = self._speeches.get(index, (None, None))
         # Fewer messages of a user are the first ones of more.
-        if known is not None and source is turn["user"] and len(known.turns) >= most:
-            return known
+        if cached is not None and source is turn["user"] and len(cached.turns) >= most:
+            return cached
         at: SourcePath = ("turns", index, "user", "simulate")
         user = validated_at(UserMessage, turn["user"], document, at[:-1]).simulate
         assert user is not None

@@ -178,13 +178,13 @@ _FAILED: Final = Failure(500, "The provider failed.")
 def failure_of(error: str | ErrorLine) -> m.Fails:
     """Return the value of `error`; missing parts come from the vocabulary."""
     if isinstance(error, str):
-        known = FAILURES[error]
-        return m.Fails(error, known.status, known.message)
-    known = FAILURES.get(error.type, _FAILED)
+        failure = FAILURES[error]
+        return m.Fails(error, failure.status, failure.message)
+    failure = FAILURES.get(error.type, _FAILED)
     return m.Fails(
         error.type,
-        known.status if error.status is None else error.status,
-        known.message if error.message is None else error.message,
+        failure.status if error.status is None else error.status,
+        failure.message if error.message is None else error.message,
         error.retry_after,
     )
 

@@ -432,9 +432,9 @@ def _personas_of(data: Any) -> dict[str, Mapping[str, Any]]:
 
 def placeholders(personas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return for each reference that every user's persona knows the reference itself."""
-    known = [_placeholders(persona, ("persona",)) for persona in personas]
-    first = known[0] if known else {}
-    return {key: first[key] for key in first if all(key in other for other in known)}
+    trees = [_placeholders(persona, ("persona",)) for persona in personas]
+    first = trees[0] if trees else {}
+    return {key: first[key] for key in first if all(key in other for other in trees)}
 
 
 def _placeholders(value: Mapping[str, Any], at: SourcePath) -> dict[str, Any]:

@@ -233,16 +233,16 @@ class Usage:
     ) -> None:
         """Remove what this scenario reads of a file under ``use``."""
         file = normpath(document.file)
-        known = self._shared.get(file)
-        if known is None:
-            known = self._shared[file] = _SharedUse(
+        shared_use = self._shared.get(file)
+        if shared_use is None:
+            shared_use = self._shared[file] = _SharedUse(
                 document, shared, set(shared.given.state), set(shared.tool_results)
             )
-        if known.unread:
-            left = {name: shared.given.state[name] for name in known.unread}
-            known.unread = set(unread_state(left, use.pipeline, use.document, claimed))
-        if known.uncalled:
-            known.uncalled -= _called(scenario, known.uncalled)
+        if shared_use.unread:
+            left = {name: shared.given.state[name] for name in shared_use.unread}
+            shared_use.unread = set(unread_state(left, use.pipeline, use.document, claimed))
+        if shared_use.uncalled:
+            shared_use.uncalled -= _called(scenario, shared_use.uncalled)
 
     def finish(self, complete: set[str]) -> None:
         """Report what no scenario uses, for files whose scenarios were all read."""

@@ -155,8 +155,8 @@ class States:
             if channel.scope == "agent_run":
                 continue
             self.start[name] = empty_value(channel.reducer, channel.default)
-            known = channel.reducer if channel.reducer in BUILT_IN else "replace"
-            self._reducers[name] = reducer_of(known, channel.last)
+            reducer = channel.reducer if channel.reducer in BUILT_IN else "replace"
+            self._reducers[name] = reducer_of(reducer, channel.last)
             if channel.scope in ("project", "global"):
                 self._shared[name] = channel.scope
             if channel.scope == "turn":
