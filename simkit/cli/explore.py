@@ -92,8 +92,8 @@ def explore(
         echo(f"nothing was explored: {tour.count} skipped")
     if page:
         by = counted(tour.coverage.runs, "conversation")
-        written = write_coverage_page(page, name, tour.coverage, by)
-        echo(f"{summary_line(coverage_of(tour.coverage.items))}: wrote {written}")
+        path = write_coverage_page(page, name, tour.coverage, by)
+        echo(f"{summary_line(coverage_of(tour.coverage.items))}: wrote {path}")
     if stop_in() is Terminated:
         return TERMINATED
     if tour.is_incomplete or tour.broken:

@@ -160,10 +160,10 @@ def _as_app(pipeline: Pipeline, prepared: Prepared) -> App:
 
 def _rule(name: str, texts: Mapping[str, list[str]]) -> AgentRule:
     """Return the rule for an agent's calls: its instructions, without another's longer ones."""
-    wanted = texts[name]
-    matchers: list[dict[str, Any]] = [{"$contains": part} for part in wanted]
+    system = texts[name]
+    matchers: list[dict[str, Any]] = [{"$contains": part} for part in system]
     for other, parts in texts.items():
-        if other != name and parts != wanted and all(any(p in q for q in parts) for p in wanted):
+        if other != name and parts != system and all(any(p in q for q in parts) for p in system):
             matchers.append({"$not": {"$all": [{"$contains": part} for part in parts]}})
     return AgentRule.model_validate({"system": {"$all": matchers}})
 

@@ -332,10 +332,10 @@ def coverage(
         title = ", ".join(paths) or "all scenarios"
         if not file:
             make_default_folder()
-        written = write_coverage_page(file or str(Path(FOLDER, PAGE)), title, collected, by, notes)
+        path = write_coverage_page(file or str(Path(FOLDER, PAGE)), title, collected, by, notes)
         for note in notes:
             output.echo(note)
-        output.echo(f"{summary_line(report)} by {by}: wrote {written}")
+        output.echo(f"{summary_line(report)} by {by}: wrote {path}")
     else:
         _say(form, file, report, by, notes)
     nothing = "coverage of nothing, since nothing ran,"

@@ -43,8 +43,8 @@ def network_detail(finding: Finding) -> str:
     pattern = {CLAIM: _REFUSED, "RUN-02": _REACHED}.get(finding.id)
     if pattern is None or pattern.search(finding.what) is None:
         return ""
-    found = _PLACE.search(finding.what) or _HOST.search(finding.what)
-    return f"{NETWORK}{found[1] if found else 'no place of the code'}"
+    match = _PLACE.search(finding.what) or _HOST.search(finding.what)
+    return f"{NETWORK}{match[1] if match else 'no place of the code'}"
 
 
 def network_text(detail: str, turns: Sequence[Mapping[str, Any]]) -> str:

@@ -310,7 +310,7 @@ class _Conversation:
 
     def _take_last(self, conversation: Conversation) -> bool:
         """Take the users' last turn; return whether another one may follow."""
-        users, taken = self._users, conversation.turns_taken
+        users, count = self._users, conversation.turns_taken
         self._is_broken = True
         self._scene.persona = users.speakers[-1].persona
         self._turns.append(_turn(users.turns[-1]))
@@ -319,7 +319,7 @@ class _Conversation:
         if misfit is not None:
             where = self._subject.prepared.document.position(misfit.path)
             raise SourceError(where, misfit.what)
-        if conversation.turns_taken == taken:
+        if conversation.turns_taken == count:
             users.turns.pop()
             return False
         last = users.hear(conversation)

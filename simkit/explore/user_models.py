@@ -279,9 +279,9 @@ class RecordedUser:
                 continue
             persona = msgspec.json.decode(identity)["persona"]
             # A recording is redacted, so that only a redacted request can be equal.
-            made = request_to_user(user, persona, UserConversation())
-            http_request = redacted_request(http_request_of(made), self._redactor)
-            expected = PROTOCOLS[made.protocol].parse_request(http_request)
+            first_request = request_to_user(user, persona, UserConversation())
+            http_request = redacted_request(http_request_of(first_request), self._redactor)
+            expected = PROTOCOLS[first_request.protocol].parse_request(http_request)
             if _compared_parts(expected) != _compared_parts(request):
                 continue
             try:

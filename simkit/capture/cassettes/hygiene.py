@@ -105,14 +105,14 @@ def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
         scan_problem = str(problem)
     except Misfit as misfit:
         scan_problem = str(text.invalid(misfit.at, misfit.problem))
-    found = [
+    secrets = [
         _KnownSecret((lists, number, *steps), f"{place(number)}.{'.'.join(steps).lower()}", rule)
         for number, item in enumerate(interactions)
         for steps, rule in _leaks(item, redactor)
     ]
     # In a cassette's text, names match by chance, because quotes belong to another format.
     by_name = set(NAMES) if interactions else set[str]()
-    leaks = _placed(str(path), text, found, _matches_in(text.text, redactor), by_name)
+    leaks = _placed(str(path), text, secrets, _matches_in(text.text, redactor), by_name)
     sorted_leaks = tuple(sorted(leaks, key=lambda leak: leak.line))
     return Scanned(sorted_leaks, scan_problem, not scan_problem or _says_cassette(text.text))
 

@@ -263,12 +263,12 @@ def _other_copies(tool: Step, turn: RecordedTurn) -> Iterator[str]:
 def cut_texts(steps: Sequence[Step], objects: Sequence[Any]) -> Iterator[str]:
     """Yield the texts that stand once in a file, and of which others have more."""
     counts = Counter(texts_in(objects))
-    shown, ordered = {text for step in steps for text in _texts_of(step) if text}, sorted(counts)
-    for text in sorted(shown):
+    texts, ordered = {text for step in steps for text in _texts_of(step) if text}, sorted(counts)
+    for text in sorted(texts):
         longer = next(iter(ordered[bisect_right(ordered, text) :][:1]), "")
         rest = longer.removeprefix(text)
         # Code makes longer texts of several whole ones.
-        is_made = any(len(other) > 1 and other in rest for other in shown)
+        is_made = any(len(other) > 1 and other in rest for other in texts)
         if counts[text] < 2 and longer.startswith(text) and not is_made:
             part, whole = short(text, TEXT_MAX), short(longer, TEXT_MAX)
             yield f"{part!r} may be cut off: elsewhere it is {whole!r}"

@@ -192,12 +192,12 @@ def channel_left_over(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     if not texts or not working.inputs:
         return
     message = facts.view.turns[-1].message
-    said = message.content if message is not None else ""
+    words = message.content if message is not None else ""
     request = [*_new_texts(call)]
     for channel, work in texts.items():
         if channel in working.inputs or (work.is_read and work.turn == event.turn):
             continue
-        if not any(work.text.is_in(text.replace(said, "") if said else text) for text in request):
+        if not any(work.text.is_in(text.replace(words, "") if words else text) for text in request):
             continue
         if work.turn == event.turn:
             work.is_read = True

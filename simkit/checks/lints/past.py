@@ -244,8 +244,8 @@ def _is_sent_on(relation: Relation, view: View) -> bool:
 def _bare_answer(relation: Relation, event: e.ContextBuilt) -> Message | None:
     """Return the agent's answer that is there without the tool calls that it rests on."""
     results = [each for each in relation.missing if each.call_id and each.turn == relation.turn]
-    said = [each for each in relation.rest if each.agent == event.agent and not each.calls]
-    answers = [each for each in said if each.role == "assistant"]
+    own_messages = [each for each in relation.rest if each.agent == event.agent and not each.calls]
+    answers = [each for each in own_messages if each.role == "assistant"]
     if not results or not answers or answers[-1].turn != relation.turn:
         return None
     return answers[-1] if results[-1].number < answers[-1].number else None

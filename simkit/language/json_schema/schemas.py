@@ -314,8 +314,8 @@ def _types(
         names_found = frozenset([declared] if isinstance(declared, str) else declared)
     target = schema.get("$ref")
     if isinstance(target, str) and target not in within:
-        found = referred(target, root, registry)
-        names_found = _both(names_found, _types(*found, registry, within | {target}))
+        place = referred(target, root, registry)
+        names_found = _both(names_found, _types(*place, registry, within | {target}))
     for word in ("anyOf", "oneOf"):
         if isinstance(schema.get(word), (list, tuple)):
             names_found = _both(

@@ -62,10 +62,10 @@ class Cut(msgspec.Struct, frozen=True, gc=False):
 
         ``number`` counts the agent's calls in the turn, ``total`` those of all agents.
         """
-        meant = self.moment.agent
-        if self.moment.tool is not None or meant not in (None, agent):
+        named = self.moment.agent
+        if self.moment.tool is not None or named not in (None, agent):
             return None
-        return self._end(self.words) if self.moment.call == (number if meant else total) else None
+        return self._end(self.words) if self.moment.call == (number if named else total) else None
 
     def due_at_tool(self, start: ToolStart, at: str) -> TurnCut | None:
         """Return the end of the turn; None if the start or the end of a tool is not the one."""

@@ -137,12 +137,12 @@ def has_whole_contexts(conversation: RecordedConversation) -> bool:
     for turn in conversation.turns if not conversation.own else ():
         calls_by_agent: dict[str, set[str]] = {}
         for call in turn.calls:
-            sent = {c.id for message in call.messages or () for c in message.calls}
-            made = calls_by_agent.setdefault(call.agent, set())
-            if call.messages is not None and not made <= sent:
+            request_ids = {c.id for message in call.messages or () for c in message.calls}
+            reply_ids = calls_by_agent.setdefault(call.agent, set())
+            if call.messages is not None and not reply_ids <= request_ids:
                 return False
             if call.agent and call.answer is not None:
-                made |= {c.id for c in call.answer.calls}
+                reply_ids |= {c.id for c in call.answer.calls}
     return True
 
 

@@ -261,18 +261,18 @@ def session_name(user: str, number: int, count: int) -> str:
 
 def check_users(users: dict[str, SimulatedUser]) -> dict[str, SimulatedUser]:
     """Return users whose sessions have names of their own; else raise a refusal."""
-    taken: set[str] = set()
+    names: set[str] = set()
     for name, user in users.items():
         if not name:
             raise fields.refuse("a user needs a name", at=(name,))
         sessions = {session_name(name, number, user.sessions) for number in range(user.sessions)}
-        if twice := sorted(sessions & taken):
+        if twice := sorted(sessions & names):
             raise fields.refuse(
                 f"`{twice[0]}` is the session of another user, too",
                 advice="Give the user another name.",
                 at=(name,),
             )
-        taken |= sessions
+        names |= sessions
     return users
 
 
