@@ -17,11 +17,9 @@ and checks, so that a feature means exactly what a file would:
 - *Given* sets the pipeline, the seed, the state, and the answers of models and tools to the user's
   next message.
 - *When* the user says something, a turn begins; further When lines give the answers in it.
-- *Then* adds one claim to that turn. The first Then after other lines runs the new turns, each once
-  and to its end, so that no step meets a half-finished turn. Only if a line adds to a turn that was
-  run, the story is run again from its first turn.
-- Each Then checks its turn and the new ones, claims *and lints*, so that a story fails at the first
-  line that does not hold. At its end the whole story is checked.
+- *Then* adds one claim to that turn.
+- At its end the whole story is run once, and all claims *and lints* are checked: a failure shows
+  every line that does not hold, in the order of the run.
 
 A finding points to the step's own line in the feature file. A table or text under a step that takes
 none is an error, because pytest-bdd would silently drop it.
@@ -56,12 +54,12 @@ from simkit.bdd.assembling import FeatureText, Lines, Places
 from simkit.bdd.cells import Flaw, TableInvalid, flaw_of, texts_in_quotes
 from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary, hint
-from simkit.checks.judge import Judgement, strictly
+from simkit.checks.judge import strictly
 from simkit.core.errors import SimkitError, SourceError
-from simkit.core.output import clean
+from simkit.core.output import clean, current_redactor, without_secrets
 from simkit.core.text import near, shell_word
 from simkit.report.last_run import KEPT_AS
-from simkit.report.text import findings_text, note_unfailing
+from simkit.report.text import failure_text, note_unfailing
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import missing
 from simkit.spec.scenario.model import unmet
@@ -131,11 +129,18 @@ class _Teller:
         if self._last is not scenario.steps[-1]:
             return
         with _as_failure(request):
-            judgement = story.end()
+            ending = story.end()
+        judgement = ending.judgement
         if request.config.getoption("--simkit-strict", default=False):
             judgement = strictly(judgement)
         note_unfailing(request.node, judgement.warnings, judgement.passed_over)
-        _hold(judgement, request)
+        if not judgement.passed:
+            redactor, view = current_redactor(), None
+            if ending.prepared is not None and ending.outcome is not None:
+                redactor = ending.prepared.redactor(os.environ)
+                view = ending.outcome.redacted(redactor).view
+            text = failure_text(without_secrets(judgement, redactor), view)
+            pytest.fail(_again(clean(text, redactor), request), pytrace=False)
 
 
 def read_outline(request: pytest.FixtureRequest, feature: Any, scenario: Any) -> None:
@@ -277,12 +282,6 @@ def _as_failure(request: pytest.FixtureRequest) -> Iterator[None]:
         raise pytest.fail.Exception(_again(str(problem), request), pytrace=False) from None
 
 
-def _hold(judgement: Judgement, request: pytest.FixtureRequest) -> None:
-    """Fail the test for the findings."""
-    if not judgement.passed:
-        pytest.fail(_again(findings_text(judgement.findings), request), pytrace=False)
-
-
 def _again(text: str, request: pytest.FixtureRequest) -> str:
     seed = request.config.getoption("--simkit-seed", None)
     option = "" if seed is None else f" --simkit-seed {seed}"
@@ -307,17 +306,15 @@ class _Parser(StepParser):
 
 
 def _tell(story: Story, request: pytest.FixtureRequest, line: Line) -> None:
-    """Add a line to the story; fail for the findings."""
+    """Add a line to the story."""
     story.last_turn = line.owner
     with _as_failure(request):
         _check_what_stands_below(story, line)
         try:
-            judgement = line.step.tell(story, line.holes)
+            line.step.tell(story, line.holes)
         except TableInvalid as problem:
             raise story.error(str(problem)) from None
     _skip_what_cannot_run(story, request)
-    if judgement is not None:
-        _hold(judgement, request)
 
 
 def _skip_what_cannot_run(story: Story, request: pytest.FixtureRequest) -> None:

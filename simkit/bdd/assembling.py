@@ -64,15 +64,11 @@ class Places:
         if self._at(path) is None:
             self._put(path, lines)
 
-    def copy(self, turns: Sequence[int] | None = None) -> Places:
-        """Return an independent copy.
-
-        ``turns`` are the only turns in it, in this order; None means all.
-        """
+    def copy(self) -> Places:
+        """Return an independent copy."""
         other = Places(self._feature, self.scenario)
         other._whole = dict(self._whole)
-        chosen = self._turns if turns is None else [self._turns[turn] for turn in turns]
-        other._turns = [dict(line) for line in chosen]
+        other._turns = [dict(line) for line in self._turns]
         return other
 
     def position(self, line: int) -> str:
@@ -180,13 +176,9 @@ class Claims:
         """Return the lines of the first claim on the whole run; None if there is none."""
         return next((claim.lines for claim in self._by_turn.get(WHOLE, ())), None)
 
-    def expect(self, turn: int, places: Places, place: int | None = None) -> dict[str, Any]:
-        """Return the claims on a turn or on the whole run, and record their lines.
-
-        ``place`` is the turn's index in ``places``, if it differs.
-        """
-        place = turn if place is None else place
-        above: tuple[str | int, ...] = ("expect",) if turn == WHOLE else ("turns", place, "expect")
+    def expect(self, turn: int, places: Places) -> dict[str, Any]:
+        """Return the claims on a turn or on the whole run, and record their lines."""
+        above: tuple[str | int, ...] = ("expect",) if turn == WHOLE else ("turns", turn, "expect")
         below = 0 if turn == WHOLE else TURN
         by_path: dict[tuple[str, ...], list[Claim]] = {}
         for claim in self._by_turn.get(turn, ()):
@@ -225,10 +217,6 @@ def claims_in(claim_data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
         yield path, claim_data
 
 
-_USER_KEYS: Final = ("user", "resume", "session", "project")
-"""The keys of a turn that affect later turns."""
-
-
 class StoryParts(NamedTuple):
     """The story so far: values without claims, claims, and the lines of both."""
 
@@ -252,102 +240,15 @@ class StoryParts(NamedTuple):
         values = {**self.values, "turns": turns}
         return _claimed(values, self.claims.expect(WHOLE, places)), places
 
-    def root(self) -> Node:
-        """Return the nodes of the story; they are made when a line is asked for."""
-        values, places = self.whole()
-        return places.root(values)
 
-    def part(self, index: int) -> tuple[dict[str, Any], Places, tuple[int, ...]]:
-        """Return the same for one turn, which comes last, and those that it depends on.
-
-        These are the story's first turn, and the first of its session. Third are the numbers of
-        these turns in the story, and the number of all turns.
-        """
-        turns = self.values["turns"]
-        session = turns[index].get("session")
-        opened = next(i for i, turn in enumerate(turns) if turn.get("session") == session)
-        before = sorted({0, opened} - {index})
-        places = self.places.copy([*before, index])
-        expect = self.claims.expect(index, places, len(before))
-        bare = [{key: turns[i][key] for key in _USER_KEYS if key in turns[i]} for i in before]
-        values = {**self.values, "turns": [*bare, _claimed(turns[index], expect)]}
-        numbers = (*(i + 1 for i in before), index + 1, len(turns))
-        return _claimed(values, self.claims.expect(WHOLE, places)), places, numbers
-
-
-class Assembly:
-    """Assembles a story repeatedly; unchanged parts are not validated again."""
-
-    def __init__(self, library: Library, seed: int | None) -> None:
-        self._library, self._seed = library, seed
-        self._turns: list[Turn] = []
-        self._waiting: dict[int, Any] = {}
-        self._changed: set[int] = set()
-        self._last: Prepared | None = None
-
-    def change(self, index: int) -> None:
-        """Record that a turn is new or changed; or the claims on the WHOLE run."""
-        if index == WHOLE:
-            self._last = None
-        else:
-            self._changed.add(index)
-
-    def begin_anew(self) -> None:
-        """Record that everything has changed."""
-        self._changed.update(range(len(self._turns)))
-        self._last = None
-
-    def prepared(self, parts: StoryParts) -> Prepared:
-        """Return the scenario ready to run; raise SourceError for errors in a turn."""
-        if self._last is None:
-            self._changed.add(len(parts.values["turns"]) - 1)
-        for place in sorted(self._changed):
-            values, places, numbers = parts.part(place)
-            self._last = self._assembled(parts, values, places, place, numbers)
-            self._turns[place : place + 1] = [self._last.scenario.turns[-1]]
-            self._waiting.pop(place, None)
-            self._waiting |= {
-                at: turn_claims for at, turn_claims in self._last.waiting.items() if at == place
-            }
-        self._changed.clear()
-        assert self._last is not None
-        waiting = {k: turn_claims for k, turn_claims in self._last.waiting.items() if k == WHOLE}
-        scenario = self._last.scenario.model_copy(update={"turns": tuple(self._turns)})
-        document = parts.places.document(parts.values, parts.root)
-        return msgspec.structs.replace(
-            self._last,
-            scenario=scenario,
-            document=document,
-            source_document=document,
-            waiting={**waiting, **self._waiting},
-            numbers=(),
-        )
-
-    def whole(self, parts: StoryParts) -> Prepared:
-        """Return the scenario as from a file: all errors in it are found."""
-        values, places = parts.whole()
-        return self._assembled(parts, values, places)
-
-    def _assembled(
-        self,
-        parts: StoryParts,
-        values: dict[str, Any],
-        places: Places,
-        index: int | None = None,
-        numbers: Sequence[int] = (),
-    ) -> Prepared:
-        """Assemble the values of the whole story, or those with one turn as the last."""
-        document = places.document(values, partial(places.root, values))
-        prepared = self._library.assembled(parts.item(), document, numbers)
-        if self._seed is not None:
-            prepared = prepared.with_seed(self._seed)
-        turns = prepared.scenario.turns
-        if index is None:
-            turns = tuple(map(_waiting, turns, parts.standing))
-        else:
-            turns = (*turns[:-1], _waiting(turns[-1], parts.standing[index]))
-        scenario = prepared.scenario.model_copy(update={"turns": turns})
-        return msgspec.structs.replace(prepared, scenario=scenario)
+def whole(parts: StoryParts, library: Library) -> Prepared:
+    """Return the story as from a file; raise SourceError for all errors in it."""
+    values, places = parts.whole()
+    document = places.document(values, partial(places.root, values))
+    prepared = library.assembled(parts.item(), document)
+    turns = tuple(map(_waiting, prepared.scenario.turns, parts.standing))
+    scenario = prepared.scenario.model_copy(update={"turns": turns})
+    return msgspec.structs.replace(prepared, scenario=scenario)
 
 
 def _waiting(turn: Turn, standing: Set[str]) -> Turn:

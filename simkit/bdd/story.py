@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -12,10 +11,10 @@ from simkit.bdd import assembling
 from simkit.bdd.cells import Names, Table, names_of
 from simkit.bdd.conditions import Below
 from simkit.bdd.phrases import LEFT_OUT, fill
-from simkit.checks.judge import Judgement
-from simkit.core.errors import SimkitError, SourceError
+from simkit.checks.judge import Judgement, Outcome
+from simkit.core.errors import SourceError
 from simkit.language.yaml import load_text, near
-from simkit.session.simulate import Conversation
+from simkit.session.simulate import simulate
 from simkit.spec.fields import FUNCTION_NAME
 from simkit.spec.scenario.code_names import as_imported
 from simkit.spec.scenario.files import Library, Prepared
@@ -45,21 +44,25 @@ _STEP_KEYS: Final = (
 """Keys that only steps may set: later steps read them."""
 
 
+class Ending(NamedTuple):
+    """The end of a story: its findings, and its run, if it is not explored."""
+
+    judgement: Judgement
+    prepared: Prepared | None = None
+    outcome: Outcome | None = None
+
+
 class Story:
     """One scenario of a feature, as the values of a scenario file.
 
-    Steps for state, messages and answers add to the values; a step with a claim adds the claim and
-    checks the run so far. A turn is run at the first claim after it, and only once, unless it
-    changes after that.
+    Steps add to the values and to the claims. At its end the story is run once, and all claims are
+    checked.
     """
 
     def __init__(
         self, library: Library, *, root: Path, folders: Sequence[Path], seed: int | None = None
     ) -> None:
-        self._library, self._root, self._folders = library, root, folders
-        self._assembly = assembling.Assembly(library, seed)
-        self._conversation: Conversation | None = None
-        self._judged = 0
+        self._library, self._root, self._folders, self._seed = library, root, folders, seed
         self._places = assembling.Places(assembling.FeatureText("", ""), (1, 1))
         self.values: dict[str, Any] = {"version": 1}
         """The scenario so far, without its claims."""
@@ -118,8 +121,6 @@ class Story:
             place = place.setdefault(step, {})
         place[key] = value
         self._places.say(tuple(path), self.lines, below=0)
-        self._assembly.begin_anew()
-        self._begin_anew()
 
     def settings(self, values: Mapping[str, Any], *, of_turn: bool) -> None:
         """Set keys of a scenario file, or of its last turn, for which there is no phrase.
@@ -135,7 +136,6 @@ class Story:
             for path, turn in self._last_turns():
                 turn[key] = value
                 self._places.say((*path, key), self.lines, below=assembling.TURN)
-                self._reopen(path[1])
 
     # Actions
 
@@ -211,23 +211,22 @@ class Story:
 
     # Claims
 
-    def claim(self, path: Sequence[str], matcher: Any) -> Judgement:
-        """Add a claim, and return the findings so far; explore if the story says no turn."""
+    def claim(self, path: Sequence[str], matcher: Any) -> None:
+        """Add a claim; explore if the story says no turn."""
         if self._explored is not None:
-            return self._explored.claim(path, matcher, self.lines, self.last_turn)
+            self._explored.claim(path, matcher, self.lines, self.last_turn)
+            return
         if self.last_turn == assembling.EVERY:
             raise self.error(f"`it always holds that` {_OF_EXPLORED}", _EXPLORE_FIRST)
-        turn = self._claimed_turn()
-        other = self._claims.add(assembling.Claim(turn, tuple(path), matcher, self.lines))
+        claim = assembling.Claim(self._claimed_turn(), tuple(path), matcher, self.lines)
+        other = self._claims.add(claim)
         if other is not None:
             raise self.error(f"line {other.lines[0]} claims another count: {other.matcher}")
-        self._assembly.change(turn)
-        return self._judgement(None if turn == assembling.WHOLE else turn)
 
-    def end(self) -> Judgement:
-        """Check the whole story, including comparison runs."""
+    def end(self) -> Ending:
+        """Run the story, and check its claims and all lints; also in comparison runs."""
         if self._explored is not None:
-            return self._explored.end(self.lines)
+            return Ending(self._explored.end(self.lines))
         if self._restart is not None:
             self.lines = self._restart
             raise self.error("a new process takes over, but the user says nothing after that")
@@ -240,10 +239,11 @@ class Story:
                 "this answers the user's next message, and the user says nothing after that",
                 "Remove it, or let the user speak.",
             )
-        with self._following(self._assembly.whole(self._parts())) as conversation:
-            outcome = conversation.finish()
+        prepared = assembling.whole(self._parts(), self._library)
+        outcome = simulate(prepared, seed=self._seed)
         self._check_standing(outcome.view)
-        return assembling.in_steps(outcome.judgement, self._places.line_of)
+        judgement = assembling.in_steps(outcome.judgement, self._places.line_of)
+        return Ending(judgement, prepared, outcome)
 
     def _check_standing(self, view: View) -> None:
         """Raise for a result for every turn that no turn asks for; backgrounds may have more."""
@@ -291,33 +291,6 @@ class Story:
 
     # Internal parts
 
-    def _judgement(self, turn: int | None) -> Judgement:
-        """Run the new turns; check a turn and the new ones."""
-        parts = self._parts()
-        with self._following(self._assembly.prepared(parts)) as conversation:
-            end = len(parts.values["turns"])
-            places = None if turn is None else {turn, *range(self._judged, end)}
-            judgement = conversation.judgement(places)
-        self._judged = end
-        return assembling.in_steps(judgement, self._places.line_of)
-
-    @contextmanager
-    def _following(self, prepared: Prepared) -> Iterator[Conversation]:
-        """Run the new turns; drop a conversation that cannot continue."""
-        try:
-            if self._conversation is None:
-                self._conversation = Conversation(prepared)
-            self._conversation.follow(prepared)
-            yield self._conversation
-        except SimkitError:
-            self._begin_anew()
-            raise
-
-    def _begin_anew(self) -> None:
-        if self._conversation is not None:
-            self._conversation.close()
-        self._conversation, self._judged = None, 0
-
     def _parts(self) -> assembling.StoryParts:
         if not self.values.get("turns"):
             raise self.error("the user has said nothing yet, so there is nothing to judge", _SAY)
@@ -357,7 +330,6 @@ class Story:
             turn["pause"], lines = self._pause
             self._places.say((*path, "pause"), lines, below=assembling.TURN)
             self._pause = None
-        self._assembly.change(len(turns) - 1)
         self._stood.append(set())
         for entry in sorted(self._coming, key=lambda entry: entry.path[0] == "faults"):
             self._answer(entry)
@@ -378,7 +350,6 @@ class Story:
             answers = place.setdefault(key, [])
             self._places.say((*path, *entry.path, len(answers)), entry.lines, below=assembling.TURN)
             answers.append(entry.value)
-            self._reopen(path[1])
 
     def _result(self, entry: _Answer, stands: bool = False) -> None:
         tool = entry.path[-1]
@@ -400,13 +371,6 @@ class Story:
                 results[tool] = [*answers, entry.value]
                 at = (*at, len(answers))
             self._places.say(at, entry.lines, below=assembling.TURN)
-            self._reopen(path[1])
-
-    def _reopen(self, index: int) -> None:
-        """Record that an answer was added to a turn, which may have been run already."""
-        self._assembly.change(index)
-        if self._conversation is not None and self._conversation.turns_taken > index:
-            self._begin_anew()
 
     def _last_turns(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
         """Yield the turns of the user's last message, with their paths."""
@@ -457,7 +421,7 @@ class Story:
 _SAY: Final = 'Write `When the user says "Hello"` before this line.'
 StepValues = Mapping[str, Any]
 """The values of a phrase's holes."""
-Tell = Callable[[Story, StepValues], Judgement | None]
+Tell = Callable[[Story, StepValues], None]
 
 
 class Step(NamedTuple):
@@ -466,7 +430,7 @@ class Step(NamedTuple):
     text: str
     """The phrase; with a colon at its end it requires a part below it."""
     tell: Tell
-    """Adds it to the story; a claim returns the findings."""
+    """Adds it to the story."""
     takes: tuple[str, ...] = ()
     """The required part below it: `table`, `text`, or one of both."""
     claims: tuple[str, ...] = ()

@@ -13,7 +13,6 @@ from simkit.bdd.assembling import EVERY, WHOLE, claims_in
 from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, FORMS, forms_taken, forms_taken_in
 from simkit.bdd.phrases import ROWS, VALUE, Phrase, Row
 from simkit.bdd.story import Step, StepValues, Story, Tell
-from simkit.checks.judge import Judgement
 from simkit.core.text import other_words
 from simkit.language.yaml import near
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RUN_CLAIMS, TURN_CLAIMS
@@ -31,19 +30,16 @@ def _path_of(claim: str) -> list[Any]:
     return [family, "{agent}"] if family == "model_calls" else [family]
 
 
-def _each_included(story: Story, values: StepValues) -> Judgement | None:
-    path, judgement = story.filled(_path_of("context.includes"), values), None
+def _each_included(story: Story, values: StepValues) -> None:
+    path = story.filled(_path_of("context.includes"), values)
     for message in FORMS["messages"].read(story.below):
-        judgement = story.claim(path, message)
-    return judgement
+        story.claim(path, message)
 
 
-def _all_of_this(story: Story, _: StepValues) -> Judgement | None:
+def _all_of_this(story: Story, _: StepValues) -> None:
     """Make the claims of a text in the format of a scenario file."""
-    judgement = None
     for path, matcher in claims_in(FORMS["claims"].read(story.below)):
-        judgement = story.claim(path, matcher)
-    return judgement
+        story.claim(path, matcher)
 
 
 _CLAIMS_BY_HAND: Final[Mapping[str, tuple[Tell, tuple[str, ...], tuple[str, ...]]]] = {
@@ -60,9 +56,9 @@ def _claim_step(row: Row) -> Step:
         return Step(row.text, *_CLAIMS_BY_HAND[row.does], row.example)
     path = _path_of(row.claim)
 
-    def tell(story: Story, values: StepValues) -> Judgement:
+    def tell(story: Story, values: StepValues) -> None:
         story.last_turn = WHOLE if row.is_of_run else story.last_turn
-        return story.claim(story.filled(path, values), story.filled(row.value, values))
+        story.claim(story.filled(path, values), story.filled(row.value, values))
 
     return Step(row.text, tell, forms_taken(row.value), (row.claim,), row.example)
 

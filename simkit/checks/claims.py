@@ -135,10 +135,12 @@ class FindingBuilder:
 
     def _around(self, path: Path, at: Path) -> str:
         """Return the whole claim, or the largest short enough part around the failing one."""
-        excerpt = ""
+        excerpt, line = "", self.document.line((*path, *at))
         for size in range(len(at) + 1):
-            excerpt = self.document.excerpt((*path, *at[:size]))
-            if not excerpt.endswith(_CUT):
+            place = (*path, *at[:size])
+            excerpt = self.document.excerpt(place)
+            # Several steps of a feature make one claim, whose place is the last of them.
+            if not excerpt.endswith(_CUT) and self.document.line(place) <= line:
                 break
         return excerpt
 

@@ -60,6 +60,9 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     """The place and headline of the finding that caused this one; empty if none did."""
     event: int | None = None
     """The index in the trace of the event that it concerns; None if it concerns no single one."""
+    code: str = ""
+    """The application's line that sent the call's request, or the last one of the run before the
+    event; empty if nobody knows it."""
 
     @property
     def place_and_what(self) -> str:

@@ -14,26 +14,86 @@ from msgspec.structs import replace
 
 from simkit.checks.findings import CLAIM, Finding, Scope
 from simkit.checks.lints.run import REFUSED
+from simkit.checks.origins import Parts, Places, wrong_parts
 from simkit.checks.unclaimed import ERRORS
 from simkit.language.matching.misses import NOTHING
 from simkit.language.paths import head_of, walk
 from simkit.trace import events as e
-from simkit.trace.views import View
+from simkit.trace.views import CallView, View
 
 _LACKING: Final = ("$has:", "$in_order:")
 _LEFT_OVER: Final = "RUN-01"
+_VALUES: Final = ("context", "runs", "state", "reply")
+"""Claims on values that come back in later ones."""
 
 
-def with_causes(findings: Sequence[Finding], scopes: Sequence[Scope], view: View) -> list[Finding]:
-    """Return the findings; those with a cause name its place and headline."""
+def with_causes(
+    findings: Sequence[Finding], scopes: Sequence[Scope], view: View, places: Places
+) -> list[Finding]:
+    """Return the findings in the order of the run, each after what it follows from, whose place
+    and headline it names."""
     if not findings:
         return []
-    causes = _Causes(findings, scopes, view)
+    findings, repeats = places.placed(findings), _Repeats()
+    order = sorted(
+        range(len(findings)), key=lambda n: (findings[n].event, findings[n].id == _LEFT_OVER)
+    )
+    explicit = _Causes(findings, scopes, view)
+    number_of = {id(finding): number for number, finding in enumerate(findings)}
+    roots = {}
+    for number in order:
+        finding = findings[number]
+        root = number_of[id(explicit.root_of(finding))]
+        if root == number and finding.id == CLAIM:
+            root = repeats.first(finding, places.calls_of(finding), number)
+        roots[number] = root
+    groups: dict[int, list[int]] = {}
+    for number in order:
+        root = number
+        while roots[root] != root:
+            root = roots[root]
+        groups.setdefault(root, []).append(number)
     return [
-        finding if cause is finding else replace(finding, follows=cause.place_and_what)
-        for finding in findings
-        for cause in (causes.root_of(finding),)
+        replace(findings[n], follows="" if n == root else findings[root].place_and_what)
+        for root, group in groups.items()
+        for n in sorted(group, key=lambda n: n != root)
     ]
+
+
+def at_failing_calls(warnings: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
+    """Return warnings, of which those at the call of a failing claim name the first one there."""
+    first: dict[tuple[Any, ...], str] = {}
+    for finding in findings:
+        if finding.call is not None and not finding.follows:
+            first.setdefault((finding.event, finding.agent), finding.place_and_what)
+    return [
+        replace(warning, follows=first.get((warning.event, warning.agent), ""))
+        for warning in warnings
+    ]
+
+
+class _Repeats:
+    """Finds the first claim of which a later one repeats the wrong parts."""
+
+    def __init__(self) -> None:
+        self._by_part: dict[str, list[tuple[int, Parts]]] = {}
+
+    def first(self, finding: Finding, calls: Sequence[CallView], number: int) -> int:
+        """Return the number of the claim; that of the finding itself, which is added, if none is.
+
+        Lists of what happened have no parts: each line is a fact of its own.
+        """
+        if not {*_VALUES} & {*finding.path}:
+            return number
+        whole, *ways = wrong_parts(finding, calls)
+        earlier = next(filter(None, map(self._with_all, ways)), (number, whole))
+        for part in whole:
+            self._by_part.setdefault(part, []).append((number, whole))
+        return earlier[0]
+
+    def _with_all(self, needed: Parts) -> tuple[int, Parts] | None:
+        lists = [self._by_part.get(part, []) for part in needed]
+        return next((each for each in min(lists, key=len, default=[]) if needed <= each[1]), None)
 
 
 class _Causes:

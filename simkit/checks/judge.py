@@ -16,18 +16,11 @@ from msgspec.structs import replace
 from simkit.checks import turn_claims, unclaimed
 from simkit.checks.claims import FindingBuilder, check_called, not_observable, unobservable
 from simkit.checks.contexts import check_contexts
-from simkit.checks.findings import (
-    CLAIM,
-    Finding,
-    FindingList,
-    Hit,
-    Scope,
-    scope_of_run,
-    scope_of_turn,
-)
-from simkit.checks.following import with_causes
+from simkit.checks.findings import Finding, FindingList, Hit, Scope, scope_of_run, scope_of_turn
+from simkit.checks.following import at_failing_calls, with_causes
 from simkit.checks.lints import LintRunner
 from simkit.checks.lints.facts import Facts
+from simkit.checks.origins import Places
 from simkit.checks.runs import check_agents, check_runs
 from simkit.checks.vacuous import vacuous_claims
 from simkit.core.errors import PatternTooSlow, SimkitError, SourceError
@@ -98,15 +91,14 @@ def _place_of(problem: BaseException) -> str:
 
 
 _VACUOUS: Final = "RUN-03"
-_CARRIED_OVER: Final = "RUN-08"
 CHECKS: Final[Mapping[str, Callable[[Scope, FindingBuilder], Iterator[Finding]]]] = {
     "error": turn_claims.check_error,
     "interrupt": turn_claims.check_interrupt,
     "agents": check_agents,
     "reply": turn_claims.check_reply,
     "handoffs": turn_claims.check_handoffs,
-    "context": check_contexts,
     "runs": check_runs,
+    "context": check_contexts,
     "tool_calls": turn_claims.check_tool_calls,
     "model_calls": turn_claims.check_model_calls,
     "state": turn_claims.check_state,
@@ -230,32 +222,35 @@ def judge_seen(
         hits_ += unclaimed.rules_without_calls(scenario, builder.document, view)
     by_turn = unclaimed.HitsByTurn(hits_, scopes)
     sorted_ = unclaimed.sorted_hits(by_turn, scenario.lints, builder)
-    findings = [*unclaimed.check_endings(scenario, endings, sorted_, builder), *claimed]
+    findings = _failing(sorted_.failing, scenario, endings, builder)
+    findings += [*unclaimed.check_endings(scenario, endings, sorted_, builder), *claimed]
     findings += unclaimed.check_lint_claims(scopes, by_turn, builder)
     if len(places) == len(scenario.turns) == endings.turns:
         findings += unclaimed.check_waivers(scenario.lints, hits, builder)
-    missing = unclaimed.turns_left(scenario, endings)
-    causes, others = _causes_and_others(sorted_.failing, endings, missing, builder)
-    findings += others
+    order = Places(view)
+    failing = with_causes(findings, scopes, view, order)
+    warnings, noted = (
+        order.placed(unclaimed.as_finding(hit, builder) for hit in hits)
+        for hits in (sorted_.warnings, sorted_.noted)
+    )
     return Judgement(
-        tuple(with_causes(_ranked(findings, causes), scopes, view)),
-        tuple(unclaimed.as_finding(hit, builder) for hit in sorted_.warnings),
-        tuple(unclaimed.as_finding(hit, builder) for hit in sorted_.noted),
+        tuple(failing),
+        tuple(at_failing_calls(warnings, failing)),
+        tuple(noted),
         tuple(reasons(scenario.lints)),
-        tuple(builder.passed_over),
+        tuple(order.placed(builder.passed_over)),
     )
 
 
-def _causes_and_others(
-    failing: Sequence[Hit], endings: unclaimed.Endings, missing: str, builder: FindingBuilder
-) -> tuple[list[Finding], list[Finding]]:
-    """Return the failing hits that explain others, and the others.
-
-    They ended a turn or the run, or tell that an earlier scenario changed this one.
-    """
-    ends = [hit for hit in failing if hit.id == _CARRIED_OVER or unclaimed.ended_by(hit, endings)]
-    causes = [unclaimed.as_finding(hit, builder, [missing] if missing else []) for hit in ends]
-    return causes, [unclaimed.as_finding(hit, builder) for hit in failing if hit not in ends]
+def _failing(
+    hits: Sequence[Hit], scenario: Scenario, endings: unclaimed.Endings, builder: FindingBuilder
+) -> list[Finding]:
+    """Return failing hits as findings; what ended the run names the turns that did not run."""
+    missing = [*filter(None, (unclaimed.turns_left(scenario, endings),))]
+    return [
+        unclaimed.as_finding(hit, builder, missing if unclaimed.ended_by(hit, endings) else ())
+        for hit in hits
+    ]
 
 
 def strictly(judgement: Judgement) -> Judgement:
@@ -273,18 +268,6 @@ def strictly(judgement: Judgement) -> Judgement:
         findings=(*judgement.findings, *failing),
         warnings=tuple(warning for warning in judgement.warnings if warning.id != _VACUOUS),
     )
-
-
-def _ranked(findings: Sequence[Finding], causes: Sequence[Finding]) -> list[Finding]:
-    """Return findings in order, with the causes of others among them."""
-    rows = [(_rank(finding, False), finding) for finding in findings]
-    rows += [(_rank(finding, True), finding) for finding in causes]
-    return [finding for _, finding in sorted(rows, key=lambda row: row[0])]
-
-
-def _rank(finding: Finding, is_cause: bool) -> tuple[bool, int, bool, bool]:
-    """Return the order of findings: by turn, causes first, the whole run last."""
-    return finding.turn == 0, finding.turn, not is_cause, finding.id != CLAIM
 
 
 def scopes_of(scenario: Scenario, view: View, indices: Collection[int]) -> list[Scope]:

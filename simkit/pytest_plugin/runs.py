@@ -107,9 +107,10 @@ def _report(item: ScenarioItem, session: Session, prepared: Prepared, outcome: O
             item.scenario, "failed", seed=result.seed, findings=judgement.findings,
             strict=session.is_strict,
         )  # fmt: skip
-        from simkit.report.text import result_text
+        from simkit.report.text import failure_text, reproduce_line
 
-        pytest.fail(clean(result_text(failed), redactor), pytrace=False)
+        text = failure_text(judgement, outcome.redacted(redactor).view)
+        pytest.fail(clean(f"{text}\n\n{reproduce_line(failed)}", redactor), pytrace=False)
 
 
 def _proposal(mode: str, prepared: Prepared, outcome: Outcome, redactor: Redactor) -> str | None:

@@ -143,20 +143,11 @@ def lints_off(results: Sequence[Result]) -> list[tuple[str, str, int]]:
 
 
 class Group(NamedTuple):
-    """One finding with its consequences."""
+    """One finding with what follows from it, and the warnings of the same call."""
 
     cause: Finding
     following: tuple[Finding, ...] = ()
-
-    @property
-    def headline(self) -> str:
-        """Return the headline of the consequences: ``9 claims were not reached``."""
-        count = len(self.following)
-        if all(finding.id == CLAIM for finding in self.following):
-            were = "was" if count == 1 else "were"
-            return f"{counted(count, 'claim')} {were} not reached"
-        follow = "follows" if count == 1 else "follow"
-        return f"{counted(count, 'more finding')} {follow} from it"
+    warnings: tuple[Finding, ...] = ()
 
 
 def grouped(findings: Sequence[Finding]) -> list[Group]:
@@ -167,11 +158,14 @@ def grouped(findings: Sequence[Finding]) -> list[Group]:
         if finding.follows in named:
             following.setdefault(finding.follows, []).append(finding)
     # Two findings may have the same text: the first of them lists the consequences.
-    return [
-        Group(finding, tuple(following.pop(finding.place_and_what, ())))
-        for finding in findings
-        if finding.follows not in named
-    ]
+    groups = []
+    for finding in findings:
+        if finding.follows not in named:
+            others = following.pop(finding.place_and_what, ())
+            warnings = [other for other in others if other.severity == "W" != finding.severity]
+            rest = [other for other in others if other not in warnings]
+            groups.append(Group(finding, tuple(rest), tuple(warnings)))
+    return groups
 
 
 def result_of(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
@@ -237,7 +231,7 @@ def result_of_death(prepared: Prepared, seed: int | None, turn: int, how: str) -
 
 
 def changed_before(prepared: Prepared, changed: Sequence[tuple[str, str]]) -> Finding:
-    """Return the note on variables that other scenarios, each beside its variable, changed."""
+    """Return the note on variables that other scenarios, each warnings its variable, changed."""
     names = [f"`{name}` by '{scenario}'" for name, scenario in changed]
     text = "\n".join(
         ["earlier scenarios of this process changed variables of the pipeline:", *cut_short(names)]

@@ -22,6 +22,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import msgspec
 
 from simkit.checks.findings import CLAIM, Difference, Finding
+from simkit.checks.judge import Judgement
 from simkit.core.output import clean
 from simkit.core.redact import Redactor
 from simkit.core.text import counted, short, short_end
@@ -38,7 +39,9 @@ from simkit.report.results import (
     skips,
     summary_of,
 )
-from simkit.report.wording import Paint, Tone, columns, place_words, plain, wrapped
+from simkit.report.table import rows_of, table
+from simkit.report.wording import Paint, Tone, block, columns, place_words, plain, wrapped
+from simkit.trace.views import View
 
 WARNINGS: Final = "simkit warnings"
 PASSED_OVER: Final = "simkit claims not looked at"
@@ -46,42 +49,50 @@ PASSED_OVER: Final = "simkit claims not looked at"
 FINDINGS_MAX: Final = 30
 WARNINGS_MAX: Final = 10
 NOTED_MAX: Final = 5
+LINES_MAX: Final = 12
 WARNING_LINES_MAX: Final = 3
 """The number of warnings shown of a scenario that held, among others."""
 
 
-def findings_text(findings: Sequence[Finding], paint: Paint = plain, most: int = 0) -> str:
+def findings_text(findings: Sequence[Finding], paint: Paint = plain) -> str:
     """Return findings as text, an empty line between two.
 
-    Consequences are listed under their cause. With ``most``, only the first are shown.
+    Consequences are counted under their cause.
     """
-    groups = grouped(findings)
-    visible = groups[:most] if most else groups
-    return "\n\n".join("\n".join(group_lines(group, paint)) for group in visible)
+    return "\n\n".join("\n".join(group_lines(group, paint)) for group in grouped(findings))
 
 
 def group_lines(group: Group, paint: Paint = plain) -> Iterator[str]:
-    """Yield a finding's lines, and those of its consequences."""
-    yield from finding_lines(group.cause, paint)
-    yield from following_lines(group)
+    """Yield a finding's lines, its warnings, and where its consequences are.
+
+    The first line is ``file:line:column: what``, as editors expect.
+    """
+    finding = group.cause
+    is_warning = finding.severity == "W"
+    lead = f"{finding.where}: {'warning ' if is_warning else ''}"
+    tone: Tone = "warning" if is_warning else "bad"
+    yield from (paint(line, tone) for line in wrapped(headline(finding), lead, "  "))
+    yield from detail_lines(group, paint)
 
 
-def following_lines(group: Group) -> Iterator[str]:
-    """Yield the consequences of a finding, a line each, under their number."""
-    if group.following:
-        yield f"  {group.headline}:"
-    for finding in group.following:
-        yield from wrapped(headline(finding), f"    {finding.where}: ", "      ")
+def following_line(group: Group) -> str:
+    """Return the number and the lines of a finding's consequences; empty without any."""
+    lines = sorted({split_place(finding.where)[1] for finding in group.following})
+    follow = "follows" if len(group.following) == 1 else "follow"
+    numbers = ", ".join(map(str, lines[:LINES_MAX])) + (", …" if len(lines) > LINES_MAX else "")
+    at = f"line {numbers}" if len(lines) == 1 else f"lines {numbers}"
+    more = counted(len(group.following), "more finding")
+    return f"{more} {follow} from it, in {at}; the page shows all" if lines else ""
 
 
-def finding_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
-    """Yield one finding's lines; the first is ``file:line:column: what``, as editors expect."""
-    yield from _headline(finding, paint)
-    yield from detail_lines(finding, paint)
-
-
-def detail_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
+def detail_lines(group: Group, paint: Paint = plain) -> Iterator[str]:
     """Yield the lines below a finding's headline."""
+    finding = group.cause
+    if finding.code:
+        yield f"  {'sent' if finding.call is not None else 'after the call'} by {finding.code}"
+    for warning in group.warnings:
+        yield from wrapped(headline(warning), "  warning ", "    ")
+        yield from wrapped(warning.fix, "    → ") if warning.fix else ()
     for line in finding.excerpt.splitlines():
         yield f"    {line}".rstrip()
     detail = ""
@@ -95,20 +106,13 @@ def detail_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
         yield from wrapped(line, "  ", "  " + " " * (len(line) - len(line.lstrip()) + 2))
     if finding.fix:
         yield from (paint(line, "strong") for line in wrapped(finding.fix, "  → "))
+    yield from wrapped(following_line(group), "  ", "    ") if group.following else ()
 
 
 def headline(finding: Finding) -> str:
     """Return the finding in one line, without its place in the file."""
     lint = "" if finding.id == CLAIM else f"{finding.id}: "
     return f"{lint}{finding.what}{_whereabouts(finding)}"
-
-
-def _headline(finding: Finding, paint: Paint) -> Iterator[str]:
-    lead = f"{finding.where}: "
-    if finding.severity == "W":
-        lead += "warning "
-    tone: Tone = "warning" if finding.severity == "W" else "bad"
-    return (paint(line, tone) for line in wrapped(headline(finding), lead, "  "))
 
 
 def _whereabouts(finding: Finding) -> str:
@@ -155,6 +159,15 @@ def result_text(result: Result, paint: Paint = plain) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
+def failure_text(judgement: Judgement, view: View | None) -> str:
+    """Return the text of a failing test of pytest: findings, and what happened in the run."""
+    near_warnings = [warning for warning in judgement.warnings if warning.follows]
+    groups = grouped((*judgement.findings, *near_warnings))
+    rows = [] if view is None else table(rows_of(view))
+    blocks = (*_blocks_of(groups, FINDINGS_MAX, "finding", plain), block(rows))
+    return "\n\n".join(filter(None, blocks))
+
+
 def reproduce_line(result: Result) -> str:
     """Return the command that runs a scenario again, if it failed."""
     return f"reproduce: {result.reproduce}" if result.failed else ""
@@ -162,12 +175,13 @@ def reproduce_line(result: Result) -> str:
 
 def judged_text(result: Result, paint: Paint = plain) -> str:
     """Return a scenario's findings, warnings and notes."""
+    groups = grouped((*result.findings, *result.warnings))
+    failing = [group for group in groups if group.cause.severity == "E"]
+    warnings = [group for group in groups if group.cause.severity == "W"]
     blocks = [
         result.error,
-        findings_text(result.findings, paint, FINDINGS_MAX),
-        _more(grouped(result.findings), FINDINGS_MAX, "finding"),
-        findings_text(result.warnings, paint, WARNINGS_MAX),
-        _more(result.warnings, WARNINGS_MAX, "warning"),
+        *_blocks_of(failing, FINDINGS_MAX, "finding", paint),
+        *_blocks_of(warnings, WARNINGS_MAX, "warning", paint),
         "\n".join(
             line
             for finding in result.noted[:NOTED_MAX]
@@ -176,6 +190,12 @@ def judged_text(result: Result, paint: Paint = plain) -> str:
         _more(result.noted, NOTED_MAX, "noted finding"),
     ]
     return "\n\n".join(block for block in blocks if block)
+
+
+def _blocks_of(groups: Sequence[Group], most: int, noun: str, paint: Paint) -> Iterator[str]:
+    for group in groups[:most]:
+        yield "\n".join(group_lines(group, paint))
+    yield _more(groups, most, noun)
 
 
 def _more(findings: Sequence[object], most: int, noun: str) -> str:
@@ -303,7 +323,7 @@ def _annotations_of(result: Result) -> Iterator[tuple[Level, str, str, str]]:
         placed = PLACED.match(result.error)
         where = placed["where"] if placed else f"{result.file}:{result.line}"
         yield "error", where, placed["what"] if placed else result.error, title
-    for group in (*grouped(result.findings), *grouped(result.warnings)):
+    for group in grouped((*result.findings, *result.warnings)):
         level: Level = "warning" if group.cause.severity == "W" else "error"
         yield level, group.cause.where, _message(group), title
     if result.passed_over:
@@ -312,8 +332,7 @@ def _annotations_of(result: Result) -> Iterator[tuple[Level, str, str, str]]:
 
 
 def _message(group: Group) -> str:
-    lines = (headline(group.cause), *detail_lines(group.cause), *following_lines(group))
-    return "\n".join(lines)
+    return "\n".join((headline(group.cause), *detail_lines(group)))
 
 
 def _from_root(where: str, folder: str) -> str:

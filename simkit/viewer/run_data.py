@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec.structs import asdict, replace
 
-from simkit.checks.findings import CLAIM, Finding
+from simkit.checks.findings import Finding
 from simkit.core.messages import Message
 from simkit.core.text import short
 from simkit.language.paths import as_text
@@ -37,7 +37,7 @@ from simkit.viewer.document import (
     difference_data,
 )
 from simkit.viewer.pipeline_graph import graph_of
-from simkit.viewer.tables import EXPECT, Contexts, StateChanges, Tables
+from simkit.viewer.tables import Contexts, StateChanges, Tables
 
 _ENDS: Final = (e.TurnFinished, e.RunFinished)
 
@@ -46,52 +46,21 @@ class Pins:
     """Finds the mark of each finding."""
 
     def __init__(
-        self,
-        events: Sequence[e.AnyEvent],
-        marks: Sequence[MarkData],
-        event_indices: Sequence[int],
-        calls: Sequence[CallData],
+        self, events: Sequence[e.AnyEvent], marks: Sequence[MarkData], event_indices: Sequence[int]
     ) -> None:
         """``event_indices`` are the indices of the marks' events, in order."""
         self._events, self._marks, self._places = events, marks, event_indices
-        self._of_agent: dict[tuple[int, str], list[int]] = {}
-        """Turn and agent to the marks of the agent's calls; an empty name is of all agents."""
-        self._errors: dict[int, int] = {}
-        """Turn to the mark of its error."""
-        for index, mark in enumerate(marks):
-            if mark.kind == "call":
-                agent = calls[mark.ref].agent
-                for key in ((mark.turn, agent), (0, agent), (mark.turn, ""), (0, "")):
-                    self._of_agent.setdefault(key, []).append(index)
-            elif mark.kind == "error":
-                self._errors[mark.turn] = self._errors[0] = index
 
     def mark_of(self, finding: Finding) -> int:
-        """Return the index of a finding's mark; -1 if nothing happened."""
-        if not self._marks:
-            return -1
-        calls_of_agent = (
-            self._of_agent.get((finding.turn, finding.agent), ()) if finding.agent else ()
-        )
-        if finding.call is not None and finding.call < len(calls_of_agent):
-            return calls_of_agent[finding.call]
-        if finding.event is not None and finding.event < len(self._events):
-            event = self._events[finding.event]
-            # A lint that reports at the end reports something earlier.
-            if not isinstance(event, _ENDS) or event.error is not None:
-                return self._near(finding.event)
-        if calls_of_agent:
-            return calls_of_agent[-1]
-        return self._of_turn(finding)
-
-    def _of_turn(self, finding: Finding) -> int:
-        is_ending = finding.id == CLAIM and EXPECT not in finding.path
-        if is_ending and finding.turn in self._errors:
-            return self._errors[finding.turn]
-        if calls := self._of_agent.get((finding.turn, "")):
-            return calls[-1]
-        turns = [index for index, mark in enumerate(self._marks) if mark.turn == finding.turn]
-        return turns[-1] if turns else len(self._marks) - 1
+        """Return the index of a finding's mark, the last one if it has no event; -1 for no mark."""
+        if finding.event is None or finding.event >= len(self._events) or not self._marks:
+            return len(self._marks) - 1
+        event = self._events[finding.event]
+        if not isinstance(event, _ENDS) or event.error is not None:
+            return self._near(finding.event)
+        before = range(bisect_left(self._places, finding.event))
+        calls = (index for index in reversed(before) if self._marks[index].kind == "call")
+        return next(calls, len(before) - 1)
 
     def _near(self, index: int) -> int:
         """Return the mark of an event, else the nearest one of its run: before it, then after."""
@@ -290,7 +259,7 @@ class _Reader:
             ("noted", result.noted),
             ("skipped", result.passed_over),
         )
-        pins = Pins(self._view.events, self._marks, self._places, self._calls)
+        pins = Pins(self._view.events, self._marks, self._places)
         for level, findings in levels:
             for finding in findings:
                 yield self._finding(level, finding, pins)

@@ -64,10 +64,8 @@ class _Listening(Library):
 
     last: Prepared
 
-    def assembled(
-        self, item: ScenarioCase, document: Document, numbers: Sequence[int] = ()
-    ) -> Prepared:
-        self.last = super().assembled(item, document, numbers)
+    def assembled(self, item: ScenarioCase, document: Document) -> Prepared:
+        self.last = super().assembled(item, document)
         return self.last
 
 
@@ -156,4 +154,4 @@ def _tell(scenario: Any, file: Path, story: Story) -> Sequence[Finding]:
         story.last_turn, story.text = reply.owner, step.docstring
         story.table = None if step.datatable is None else step.datatable.raw()
         reply.step.tell(story, reply.holes)
-    return story.end().findings
+    return story.end().judgement.findings

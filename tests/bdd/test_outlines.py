@@ -89,6 +89,6 @@ def test_a_missing_answer_is_a_step_to_write_and_the_rest_follows(
     no_result = report_of(result, "test_no_result")
     assert 'Add the step `And look_up returns "…"` below line 6, or' in " ".join(no_result.split())
     assert "turns[" not in no_result
-    assert "2 more findings follow from it:" in no_result
+    assert "2 more findings follow from it, in line" in no_result
     no_reply = " ".join(report_of(result, "test_no_reply").split())
     assert 'Add the step `And clerk replies "…"` below line 12, or' in no_reply

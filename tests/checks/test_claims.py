@@ -69,10 +69,10 @@ def test_each_line_of_a_claim_that_differs_has_a_finding_with_its_reason() -> No
     by = "was written in turn 2 by"
     lines = [int(finding.where.split(":")[1]) for finding in judgement.findings]
     assert places == [
-        ("agents.1", "[1]", ("agents that ran in turn 2: router, nutrition",)),
-        ("agents.2", "[2]", ()),
-        ("state.total", "total", (f"channel total {by} nutrition",)),
         ("state.decision.to", "decision.to", (f"channel decision {by} router",)),
+        ("agents.1", "[1]", ("agents that ran in turn 2: router, nutrition",)),
+        ("state.total", "total", (f"channel total {by} nutrition",)),
+        ("agents.2", "[2]", ()),
     ]
     assert lines == [document.line(finding.path) for finding in judgement.findings]
 

@@ -175,7 +175,7 @@ def test_findings_come_in_one_order_whatever_the_hash_seed() -> None:
     assert len(stdouts) == 1
 
 
-def test_findings_are_sorted_by_turn_and_what_explains_others_comes_first() -> None:
+def test_findings_are_in_the_order_in_which_the_run_went_wrong() -> None:
     talk = with_claims(TALK, CLAIMS) + "\nexpect: {reply: z}"
     talk = talk.replace("log_meal: {kcal: 800}}", "log_meal: {kcal: 800}}\n    expect: {reply: y}")
 
@@ -184,17 +184,17 @@ def test_findings_are_sorted_by_turn_and_what_explains_others_comes_first() -> N
     assert [(finding.turn, finding.what) for finding in judgement.findings] == [
         (1, "reply does not match"),
         (2, "agents does not match"),
-        (2, "reply does not match"),
+        (2, "runs.coach.received does not match"),
+        (2, "runs.coach.update does not match"),
+        (2, "state does not match"),
+        (2, "runs.coach.input does not match"),
         (2, "context.coach.sections does not match"),
         (2, "context.coach.excludes matches a message"),
         (2, "context.coach.history does not match"),
-        (2, "runs.coach.received does not match"),
-        (2, "runs.coach.input does not match"),
         (2, "runs.coach.output does not match"),
-        (2, "runs.coach.update does not match"),
         (2, "runs.coach.reply does not match"),
         (2, "runs.coach.messages does not match"),
-        (2, "state does not match"),
+        (2, "reply does not match"),
         (0, "reply does not match"),
     ]
 

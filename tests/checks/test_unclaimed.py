@@ -33,11 +33,11 @@ turns:
 """
 
 
-def test_lints_come_after_the_claims_of_their_turn() -> None:
+def test_claims_and_lints_are_in_the_order_of_the_run() -> None:
     _, judgement = judged(TWO_TURNS + "    expect: {reply: x}\nexpect: {reply: y}")
 
     assert [(finding.id, finding.turn) for finding in judgement.findings] == [
-        ("claim", 2), ("CTX-10", 2), ("CTX-10", 2), ("claim", 0),
+        ("CTX-10", 2), ("CTX-10", 2), ("claim", 2), ("claim", 0),
     ]  # fmt: skip
 
 

@@ -59,9 +59,6 @@ class Prepared(msgspec.Struct, frozen=True):
     waiting: Mapping[int, Any] = {}
     """Turn index, or WHOLE for the claims on the whole run, to its source with references to
     replies of earlier turns."""
-    numbers: tuple[int, ...] = ()
-    """The numbers of its turns, and of all turns, if it has only a part of a conversation; else
-    empty."""
 
     @property
     def skip(self) -> str | None:
@@ -121,7 +118,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
     def _drawn(self, source: Document, seed: int) -> Prepared:
         """Return the scenario with new values filled in; without any it is the same."""
-        filling = Filling(source, self.item.row, seed, self.used_written, self.numbers)
+        filling = Filling(source, self.item.row, seed, self.used_written)
         document = filling.filled(source)
         used = tuple(filling.filled(written_use) for written_use in self.used_written)
         if document is self.document and used == self.used:
@@ -179,16 +176,10 @@ class Library:
         """Return a scenario ready to run; raise SourceError for the first error."""
         return self.assembled(item, self.documents(item.file)[item.index])
 
-    def assembled(
-        self, item: ScenarioCase, document: Document, numbers: Sequence[int] = ()
-    ) -> Prepared:
-        """Return a scenario from a document that need not be in a file, ready to run.
-
-        ``numbers`` are the numbers of the document's turns if it holds only a part of them; the
-        last one is the number of all turns.
-        """
+    def assembled(self, item: ScenarioCase, document: Document) -> Prepared:
+        """Return a scenario from a document that need not be in a file, ready to run."""
         used = tuple(self.used(document, item.row))
-        original, filling = document, Filling(document, item.row, used=used, numbers=numbers)
+        original, filling = document, Filling(document, item.row, used=used)
         document = filling.filled(document)
         scenario = validated(Scenario, document)
         pipeline_document = self._pipeline_document(document, scenario)
@@ -204,7 +195,7 @@ class Library:
         check_judge(scenario, document)
         return Prepared(
             item, scenario, document, subject, pipeline_document, shared, original, filled, used,
-            filling.waiting, tuple(numbers),
+            filling.waiting,
         )  # fmt: skip
 
     def subject(self, document: Document, scenario: Scenario | None = None) -> Subject:

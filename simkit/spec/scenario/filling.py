@@ -106,15 +106,13 @@ class Filling:
         row: int | None,
         seed: int | None = None,
         used: Sequence[Document] = (),
-        numbers: Sequence[int] = (),
         unresolved: Mapping[str, Any] = {},
         personas: Mapping[str, Any] = {},
     ) -> None:
         """``used`` are the files under `use`, the nearest last; ``seed`` replaces the scenario's.
 
-        ``numbers`` are the numbers of the document's turns if it holds only a part of them; the
-        last one is the number of all turns. ``unresolved`` has references that stay, by their
-        paths; ``personas`` are such references of simulated users by name, where each has its own.
+        ``unresolved`` has references that stay, by their paths; ``personas`` are such references of
+        simulated users by name, where each has its own.
         Raise SourceError for invalid fakes.
         """
         data = document.data
@@ -122,7 +120,6 @@ class Filling:
             raise document.error((), "a document must be a mapping")
         seed_found = data.get("seed", 0) if seed is None else seed
         self._seed = seed_found if isinstance(seed_found, int) else 0
-        self._numbers = numbers
         self.waiting: dict[int, Any] = {}
         """Turn index, or WHOLE, to the source that waits for replies of earlier turns."""
         self._speeches: dict[int, tuple[Any, Speech]] = {}
@@ -212,7 +209,7 @@ class Filling:
     ) -> Document:
         data = document.data
         times = [self._times(document, index, turn) for index, turn in enumerate(turns)]
-        spots_taken = list(spots(times, self._numbers))
+        spots_taken = list(spots(times))
         which: list[tuple[int, str]] = []
         if max(times, default=1) > 1:
             which = [
@@ -228,7 +225,7 @@ class Filling:
             for index, spot in enumerate(spots_taken)
         ]
         if "expect" in data:
-            number = (self._numbers[-1] if self._numbers else len(spots_taken)) + 1
+            number = len(spots_taken) + 1
             filled["expect"] = self._later(
                 document_with_turns, data["expect"], ("expect",), WHOLE, number, {}
             )

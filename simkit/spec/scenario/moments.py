@@ -213,15 +213,12 @@ class Spot(msgspec.Struct, frozen=True):
         return {"number": self.number, "repetition": self.repetition}
 
 
-def spots(times: Sequence[int], numbers: Sequence[int] = ()) -> Iterator[Spot]:
-    """Yield the turns of a conversation, given the number of repetitions of each written turn.
-
-    ``numbers`` are their numbers if only a part of the conversation is used.
-    """
+def spots(times: Sequence[int]) -> Iterator[Spot]:
+    """Yield the turns of a conversation, given the number of repetitions of each written turn."""
     number = 0
     for index, often in enumerate(times):
         for repetition in range(1, often + 1):
-            number = numbers[index] if numbers else number + 1
+            number += 1
             yield Spot(number, index, repetition, often)
 
 
