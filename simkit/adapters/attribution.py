@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.errors import CallUnattributed
-from simkit.core.text import PASSING, short
+from simkit.core.text import PASSING, short, word_end
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.providers.http import HttpRequest, header
 from simkit.providers.values import ParsedRequest
@@ -228,7 +228,7 @@ def _lasting(system: str) -> Iterator[str]:
         ]
         lo = 0
         for start, end in [*sorted(changing_spans), (len(line), len(line))]:
-            piece = line[lo:start][:_PROPOSED]
+            piece = line[lo : min(start, word_end(line, lo + _PROPOSED))]
             piece = piece if start == len(line) and lo == 0 else piece.strip(" .,;:")
             if len(piece) >= _LEAST or (piece and piece == system):
                 yield piece
@@ -346,7 +346,7 @@ def rule_of(signature: PromptSignature, signatures: Sequence[PromptSignature]) -
     """Return the smallest rule that fits an agent's calls and no others."""
     others = _other_systems(signature, signatures)
     shared = _shared(signature.systems)
-    own = signature.head[:HEAD_MAX].rstrip()
+    own = signature.head
     if own and own not in shared:  # The headings before it differ: a date.
         rule: dict[str, Any] = {"system": {"$contains": own}}
         is_shared = any(own in system for system in others)
@@ -362,19 +362,16 @@ def rule_of(signature: PromptSignature, signatures: Sequence[PromptSignature]) -
             return {"system": {"$starts": start}}
     if len(set(signature.systems)) == 1 and shared not in others:
         return {"system": {"$eq": shared}}
-    return _by_tools(
-        signature,
-        signatures,
-        {"system": {"$starts": f"{blank}{_head(shared.lstrip())[:HEAD_MAX]}"}},
-    )
+    start = f"{blank}{_head(shared.lstrip())}"
+    return _by_tools(signature, signatures, {"system": {"$starts": start}})
 
 
 def _starts(shared: str) -> list[str]:
     """Return beginnings of instructions that identify them, the best first."""
     role = _ROLE.match(shared)
     words = [match.end() for match in re.finditer(r"\S+", shared)]
-    whole = [shared[:end] for end in words if end > min(HEAD_MAX, len(_head(shared)))]
-    return [*([role.group()] if role else []), _head(shared)[:HEAD_MAX].rstrip(), *whole]
+    whole = [shared[:end] for end in words if end > len(_head(shared))]
+    return [*([role.group()] if role else []), _head(shared), *whole]
 
 
 def _by_tools(
@@ -405,9 +402,11 @@ def _without_headings(system: str) -> str:
 
 
 def _head(system: str) -> str:
+    """Return the first sentence, of a long one as many words as a rule has."""
     text = system.strip()
     end = _SENTENCE.search(text)
-    return text[: end.end() if end else len(text)].rstrip("\n")
+    text = text[: end.end() if end else len(text)]
+    return text[: word_end(text, HEAD_MAX)].rstrip()
 
 
 def _free(name: str, signatures: Sequence[PromptSignature]) -> str:

@@ -207,10 +207,13 @@ def condition_phrases() -> list[tuple[Row, Phrase]]:
 # The list of phrases: as text for the command line, and as tables for the documentation
 
 
-def listed_steps(word: str = "") -> Iterator[str]:
-    """Yield the steps and conditions, each with an example; only those with a word, if given."""
+def listed_steps(word: str = "", *, is_short: bool = False) -> Iterator[str]:
+    """Yield the steps and conditions, each with an example; only those with a word, if given, or
+    the most used ones."""
+    common = {row.text for row in ROWS["common"]}
     for title, rows in sections():
         chosen = [row for row in rows if any(word.lower() in text.lower() for text in row)]
+        chosen = [row for row in chosen if row[0] in common] if is_short else chosen
         if not chosen:
             continue
         yield title

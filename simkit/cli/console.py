@@ -163,10 +163,8 @@ def explanation_lines(explanation: Explanation) -> Iterator[str]:
     """Yield an explanation as the terminal shows it."""
     fit_terminal()
     paint = paint_for(wants_color())
-    about = (
-        explanation.severity
-        or {"claim": "a claim does not hold", "error": "an error"}[explanation.kind]
-    )
+    kinds = {"claim": "a claim does not hold", "lint": "fails a scenario", "error": "an error"}
+    about = "warning" if explanation.severity == "warning" else kinds.get(explanation.kind, "error")
     yield f"{paint(explanation.title, 'warning' if about == 'warning' else 'bad')} ({about})"
     for head, text in (
         ("message", explanation.message),

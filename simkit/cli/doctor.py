@@ -150,9 +150,8 @@ def _host(value: str) -> str:
 
 def plugins() -> Rows:
     """Return pytest itself, and the plugins that disturb simkit."""
-    rows: Rows = [(name, at, "") for name, at in installed(("pytest", "pytest-bdd"))]
     return [
-        *rows,
+        *((name, at, "") for name, at in installed(("pytest", "pytest-bdd"))),
         *((name, at, LIBRARIES.plugins[name]) for name, at in installed(LIBRARIES.plugins)),
     ]
 

@@ -204,6 +204,8 @@ def _link(file: Path, name: Path) -> None:
 def failure_text(problem: OSError) -> str:
     """Return the failed action and the file, as far as the system names them."""
     why = problem.strerror or str(problem) or type(problem).__name__
+    if Path(FOLDER).is_file():
+        return f"{FOLDER} is a file, and must be a folder: move it away"
     return f"{problem.filename}: {why}" if problem.filename else why
 
 

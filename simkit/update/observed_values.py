@@ -17,7 +17,7 @@ from simkit.checks.unclaimed import UNFINISHED
 from simkit.core.errors import SimkitError
 from simkit.core.messages import ABSENT, Dropped, Message, ToolCall
 from simkit.core.redact import Redactor
-from simkit.core.text import PASSING
+from simkit.core.text import PASSING, word_end
 from simkit.language.matching import compile_matcher
 from simkit.language.matching.mappings import CALL_FIELDS
 from simkit.language.matching.values import Content, ToolName, is_list
@@ -389,7 +389,7 @@ def _shape(claim: Any) -> Any:
     if isinstance(claim, Mapping):
         return {key: _shape(inner) for key, inner in claim.items()}
     if isinstance(claim, str) and len(claim) > TEXT_MAX:
-        return {"$starts": claim[:TEXT_MAX].rstrip()}
+        return {"$starts": claim[: word_end(claim, TEXT_MAX)].rstrip()}
     if is_list(claim) and len(claim) > 1:
         return {"$len": len(claim)}
     return claim

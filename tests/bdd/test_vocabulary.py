@@ -9,7 +9,7 @@ import pytest
 
 from simkit.bdd.assembling import WHOLE, claims_in
 from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Below, condition_of
-from simkit.bdd.phrases import Phrase, Row
+from simkit.bdd.phrases import ROWS, Phrase, Row
 from simkit.bdd.vocabulary import (
     THEN,
     VOCABULARIES,
@@ -199,7 +199,7 @@ def test_all_steps_are_listed_once_each_with_an_example() -> None:
     phrases = {phrase.text for vocabulary in VOCABULARIES for _, phrase in vocabulary.phrases}
     phrases |= {words.text for words, _ in condition_phrases()}
 
-    done = simkit("bdd", "steps")
+    short, done = simkit("bdd", "steps"), simkit("bdd", "steps", "--all")
     lines = done.stdout.splitlines()
     places = [place for place, line in enumerate(lines) if line[:2] == "  " and line[2] != " "]
     listed = [lines[place].strip() for place in places]
@@ -207,6 +207,9 @@ def test_all_steps_are_listed_once_each_with_an_example() -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert set(listed) == phrases
+    assert len(ROWS["common"]) == 15
+    assert all(f"\n  {row.text}\n" in short.stdout for row in ROWS["common"])
+    assert len(short.stdout.splitlines()) < 50
     assert len(listed) == sum(len(rows) for _, rows in sections())
     assert all(line.startswith("      ") for line in examples)
 
@@ -217,7 +220,7 @@ def test_a_word_selects_steps_whatever_its_case() -> None:
     other = simkit("bdd", "steps", "Replaced")
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "no step has the word `RESTART`; without a word all are listed\n"
+    assert done.stderr == "no step has the word `RESTART`: `simkit bdd steps --all` lists all\n"
     assert (other.returncode, other.stdout) == (
         0,
         "Then\n"

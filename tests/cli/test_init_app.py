@@ -64,10 +64,12 @@ scenario: helpdesk
 pipeline: helpdesk.pipeline.yaml
 turns:
   - user: Hello
+    # What the models answer.
     replies:
       triage_agent:
         handoff: {to: refunds, payload: {order_id: order_id}}
       refunds: Reply 1.
+    # What must hold. `context` is what each agent's model is sent.
     expect:
       context:
         triage_agent:
@@ -94,6 +96,7 @@ turns:
 PIPELINE = """\
 pipeline: helpdesk
 code: helpdesk.desk:answer
+# Which model call is whose, by its instructions.
 agents:
   triage_agent: {system: {$starts: You are the triage agent}}
   refunds: {system: {$starts: You are the refund agent}}

@@ -165,7 +165,7 @@ def test_a_first_scenario_is_written_from_a_run_and_holds(tmp_path: Path, app: s
 
     report = (tmp_path / "told.txt").read_text(encoding="utf-8")
     names = {"travel": "flights, hotels, triage_agent", "clinic": "intake, nurse, pharmacist"}
-    assert f"scenarios/{app}.scenario.yaml: written: 2 turns, {names[app]}\n" in report
+    assert f"scenarios/{app}.scenario.yaml: written: 2 turns; agents {names[app]}\n" in report
     golden = Path(__file__).parent / "first_talk" / f"{app}.yaml"
     files = (f"scenarios/{app}.{kind}.yaml" for kind in ("pipeline", "scenario"))
     assert_file_is(golden, "---\n".join((tmp_path / file).read_text("utf-8") for file in files))

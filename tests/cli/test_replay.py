@@ -124,7 +124,8 @@ def test_a_ledger_that_cannot_be_written_is_a_note_and_no_failure(simkit: Call) 
     assert done == Done(
         0,
         "3 scenarios: 3 passed (0.00 s)\n",
-        "note: the traces of this run are not kept: .simkit: File exists\n",
+        "note: the traces of this run are not kept: .simkit is a file, and must be a folder: "
+        "move it away\n",
     )
 
 

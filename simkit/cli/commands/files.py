@@ -53,11 +53,11 @@ from simkit.core.gc_pause import imports_frozen
 def init_command(
     folder: str | None, is_sample: bool, is_skill: bool, pairs: tuple[str, ...], **request: Any
 ) -> int:
-    """Write a first scenario, a workflow for GitHub, and settings of the editor.
+    """Write a first scenario, and a workflow for GitHub.
 
-    They are for an app in DIR (default: here), which is run once, or for a sample if there is no
-    app. Where there are scenarios or features, only what runs them is written. All of it passes at
-    once, in a new process. Nothing is overwritten.
+    They are for an app in DIR (default: here), which is run a few times, or for a sample if there
+    is no code of agents. Where there are scenarios or features, only what runs them is written. All
+    of it passes at once, in a new process. Nothing is overwritten.
     """
     with imports_frozen:
         from simkit.cli.init.first_scenario import AppRequest
@@ -218,21 +218,25 @@ def bdd_command() -> None:
 
 @bdd_command.command(name="steps")
 @click.argument("word", required=False, default="")
-def steps(word: str) -> int:
-    """List the steps, each with an example; with a WORD, those that have it.
+@arg.flag("--all is_all", "List all steps, not only the most used.")
+def steps(word: str, is_all: bool) -> int:
+    """List the most used steps, each with an example; with a WORD, all that have it.
 
     Exit codes: 0 listed, 1 no step has the word.
     """
     from simkit.bdd.vocabulary import listed_steps
     from simkit.core.output import echo
 
-    lines = list(listed_steps(word))
+    is_short = not (word or is_all)
+    lines = list(listed_steps(word, is_short=is_short))
     answer(steps=lines)
     if not lines:
-        echo(f"no step has the word `{word}`; without a word all are listed", err=True)
+        echo(f"no step has the word `{word}`: `simkit bdd steps --all` lists all", err=True)
         return 1
     for line in lines:
         echo(line)
+    if is_short:
+        echo("All: `simkit bdd steps --all`. Those with a word: `simkit bdd steps handoff`.")
     return 0
 
 

@@ -107,17 +107,14 @@ def _left_out(request: AppRequest, ran: _Twice, prepared: Prepared, folder: Path
     for item in measured.items():
         if not item.hits and item.kind in missed and not item.name.endswith(" failed"):
             missed[item.kind].append(item.name.removesuffix(" answered"))
-    for kind, names in missed.items():
-        if names:
-            yield f"never reached: {kind} {', '.join(names)}"
+    told = "; ".join(f"{kind} {', '.join(names)}" for kind, names in missed.items() if names)
+    how = f"`simkit coverage {shell_word(folder.as_posix())}` says what to write for each"
     if missed["agents"]:
-        yield (
-            f"To reach agents: `simkit init --app {shell_word(request.name)} --reply TEXT`, the "
-            "text with which a model leads there."
-        )
-    elif any(missed.values()):
-        typed = f"simkit coverage {shell_word(folder.as_posix())}"
-        yield f"To reach them: `{typed}` says what to write for each."
+        app = shell_word(request.name)
+        how = f"`simkit init --app {app} --reply TEXT`, the text with which a model leads there"
+    if told:
+        yield f"never reached: {told}"
+        yield f"To reach them: {how}."
     if len(view.turns) > 1 and not shows_past(view):
         yield TEXTS["shares_nothing"]
 

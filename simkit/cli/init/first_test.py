@@ -29,7 +29,7 @@ from simkit.cli.init.first_scenario import (
     text_without_contexts,
 )
 from simkit.cli.init.found_tests import FoundTests, binders_for, tests_below
-from simkit.cli.init.project import NAMES, TEXTS, Project, look_at
+from simkit.cli.init.project import COMMENTS, NAMES, TEXTS, Project, look_at
 from simkit.core.answers import answer
 from simkit.core.compat import FRAMEWORKS, PROVIDERS, installed
 from simkit.core.errors import ProgramNamed, SimkitError, SourceError
@@ -174,8 +174,7 @@ class _Files:
             tree = {"pipeline": self.pipeline.name.removesuffix(PIPELINE_SUFFIX)}
             tree |= {"code": document["pipeline"]}
             tree |= {key: document[key] for key in ("app", "agents") if key in document}
-            end = TEXTS["fresh"] if "fresh" in document.get("app", {}) else ""
-            if self._write(self.pipeline, "\n".join([*block(tree, 0), end])):
+            if self._write(self.pipeline, "\n".join([*block(tree, 0), ""])):
                 text = _without_app(text, document, self.pipeline.name)
         how = (
             "Its models were asked, and answered so."
@@ -196,6 +195,8 @@ class _Files:
         self.new_files.clear()
 
     def _write(self, file: Path, text: str) -> bool:
+        for pattern, comment in COMMENTS.items():
+            text = re.sub(pattern, rf"\1# {comment}\n\g<0>", text, count=1, flags=re.MULTILINE)
         if is_new := folder_files.write_new(file, text):
             self.new_files.append(file)
         return is_new

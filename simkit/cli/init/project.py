@@ -30,10 +30,10 @@ _FILES_MAX: Final = 400
 
 NAMES: Final = msgspec.yaml.decode(Path(__file__).with_name("names.yaml").read_bytes())
 """The names by which an app is found; the file says what each is."""
-TEXTS: Final = msgspec.yaml.decode(
-    Path(__file__).with_name("texts.yaml").read_bytes(), type=dict[str, str]
-)
+TEXTS: Final = msgspec.yaml.decode(Path(__file__).with_name("texts.yaml").read_bytes())
 """The longer texts that are printed or written."""
+COMMENTS: Final[Mapping[str, str]] = TEXTS["comments"]
+"""The first line of a file that a pattern matches, to the comment above it."""
 _MODELS: Final = (*NAMES["clients"], *NAMES["frameworks"])
 """Packages of which a module that imports one may be an app's."""
 _MAKERS: Final = re.compile(

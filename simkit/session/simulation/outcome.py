@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from simkit.checks.claims import unobservable, unobservable_in_context
 from simkit.checks.findings import Scope, scope_of_turn
@@ -110,6 +110,9 @@ class TurnOutcome:
 
     def __repr__(self) -> str:
         return f"<turn {self.number}>"
+
+    def __await__(self) -> NoReturn:
+        raise self._error(" is over when `say` returns: leave out `await`")
 
     @property
     def _turn(self) -> TurnView:

@@ -191,8 +191,13 @@ class _Check:
         self._rules((*at, "after"), agent.after)
         if agent.context is not None:
             self._recipe((*at, "context"), agent.context)
-        for key in ("instructions", "writes", "before", "after", "context"):
-            root_names.check_references(self.document, (*at, key), self.channels)
+        contracts = [each for each in self.pipeline.contracts if each.to == at[-1]]
+        plain = [each.payload for each in contracts if isinstance(each.payload, Mapping)]
+        schemas = [self.pipeline.schemas.get(each.get("$ref", ""), each) for each in plain]
+        names = (s.get(part, ()) for s in schemas for part in ("properties", "required"))
+        keys = {key for found in names for key in found}
+        for part in ("instructions", "writes", "before", "after", "context"):
+            root_names.check_references(self.document, (*at, part), self.channels, keys)
 
     def _rules(self, at: SourcePath, rules: tuple[model.Rule, ...] | None) -> None:
         for index, rule in enumerate(rules or ()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +11,7 @@ from simkit.core.errors import MessageInvalid, ReferenceInvalid
 from simkit.core.messages import ROLE_ALIASES, Message, ToolCall
 from simkit.language.matching.operators import OF_VALUE, inner_matchers
 from simkit.language.paths import follow, parse, references_in, walk
-from simkit.language.yaml import Document, SourcePath
+from simkit.language.yaml import Document, SourcePath, near
 from simkit.spec.fields import ANYTHING
 from simkit.trace.store import canonical
 
@@ -25,10 +25,14 @@ RUN_FIELDS: Final = (
 HANDOFF_FIELDS: Final = ("from", "to", "type", "mode", "query", "payload")
 
 
-def check_references(document: Document, at: SourcePath, channels: tuple[str, ...]) -> None:
+def check_references(
+    document: Document, at: SourcePath, channels: tuple[str, ...], keys: Collection[str] = ()
+) -> None:
     """Raise SourceError for the first reference below ``at`` to an unknown name.
 
-    The operands of a ``when`` are values, not templates, and are skipped.
+    ``keys`` are those of payloads that contracts name; a payload may have more, so that only a
+    misspelt one of them is an error. The operands of a ``when`` are values, no templates: they are
+    skipped.
     """
     for path, text, _ in words_below(document, at):
         try:
@@ -37,6 +41,11 @@ def check_references(document: Document, at: SourcePath, channels: tuple[str, ..
             raise document.error(path, str(problem)) from None
         for _, reference in references:
             _check_path(document, path, reference, f"${{{reference}}}", channels)
+            key = reference.removeprefix("handoff.payload.")
+            meant = near(key, keys) if key != reference and key not in keys else ""
+            if meant and not key.startswith(meant) and not meant.startswith(key):
+                label = f"`${{{reference}}}` leads nowhere: no contract has a payload key `{key}`"
+                raise document.error(path, label, word=key, known=tuple(keys))
 
 
 def check_when(document: Document, at: SourcePath, matcher: Any, channels: tuple[str, ...]) -> None:

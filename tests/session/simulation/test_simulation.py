@@ -164,6 +164,8 @@ def test_an_error_that_was_looked_at_lets_the_conversation_go_on() -> None:
     with pytest.raises(SourceError, match="turn 1 ended with rate_limit: "):
         _ = failed.reply
     assert failed.error is not None
+    with pytest.raises(SourceError, match="turn 1 is over when `say` returns: leave out `await`"):
+        failed.__await__()
     assert (failed.error.type, failed.reply, run.reply) == ("rate_limit", None, "Hi.")
     desk.check()
 

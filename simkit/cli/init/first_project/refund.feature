@@ -21,4 +21,3 @@ Feature: Refunds
     And the context of refunds includes "I have refunded order A-1042."
     And the context of refunds excludes "ada@example.com"
     And the context of refunds has 5 messages
-    And the state's refunded is the list "A-1042" and "B-7"
