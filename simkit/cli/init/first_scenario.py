@@ -107,13 +107,13 @@ def _left_out(request: AppRequest, ran: _Twice, prepared: Prepared, folder: Path
     for item in measured.items():
         if not item.hits and item.kind in missed and not item.name.endswith(" failed"):
             missed[item.kind].append(item.name.removesuffix(" answered"))
-    told = "; ".join(f"{kind} {', '.join(names)}" for kind, names in missed.items() if names)
+    listing = "; ".join(f"{kind} {', '.join(names)}" for kind, names in missed.items() if names)
     how = f"`simkit coverage {shell_word(folder.as_posix())}` says what to write for each"
     if missed["agents"]:
         app = shell_word(request.name)
         how = f"`simkit init --app {app} --reply TEXT`, the text with which a model leads there"
-    if told:
-        yield f"never reached: {told}"
+    if listing:
+        yield f"never reached: {listing}"
         yield f"To reach them: {how}."
     if len(view.turns) > 1 and not shows_past(view):
         yield TEXTS["shares_nothing"]
