@@ -195,7 +195,7 @@ class _Check:
         plain = [each.payload for each in contracts if isinstance(each.payload, Mapping)]
         schemas = [self.pipeline.schemas.get(each.get("$ref", ""), each) for each in plain]
         names = (s.get(part, ()) for s in schemas for part in ("properties", "required"))
-        keys = {key for found in names for key in found}
+        keys = {key for part in names for key in part}
         for part in ("instructions", "writes", "before", "after", "context"):
             root_names.check_references(self.document, (*at, part), self.channels, keys)
 

@@ -42,8 +42,8 @@ def check_references(
         for _, reference in references:
             _check_path(document, path, reference, f"${{{reference}}}", channels)
             key = reference.removeprefix("handoff.payload.")
-            meant = near(key, keys) if key != reference and key not in keys else ""
-            if meant and not key.startswith(meant) and not meant.startswith(key):
+            other = near(key, keys) if key != reference and key not in keys else ""
+            if other and not key.startswith(other) and not other.startswith(key):
                 label = f"`${{{reference}}}` leads nowhere: no contract has a payload key `{key}`"
                 raise document.error(path, label, word=key, known=tuple(keys))
 
