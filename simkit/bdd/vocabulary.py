@@ -267,8 +267,8 @@ def _say(row: Row, story: Story, values: StepValues) -> None:
 
 
 def _explore(_: Row, story: Story, values: StepValues) -> None:
-    texts, file = values.get("list", ()), values.get("file", "")
-    story.explore(tuple(map(str, texts)), file, values.get("count"))
+    texts = tuple(map(str, values.get("list", ())))
+    story.explore(texts, values.get("file", ""), values.get("count"))
 
 
 _DOES: Final[Mapping[str, Callable[[Row, Story, StepValues], None]]] = {

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from simkit.cli.init.first_test import options_of
 from simkit.cli.init.project import look_at
 from tests.cli.projects import Call, Done, write
 from tests.processes import run_python
@@ -397,17 +396,6 @@ def test_an_app_in_place_of_a_folder_is_asked_back(simkit: Call, desk: Path) -> 
     assert (done.code, done.out) == (2, "")
     assert "there is no folder `helpdesk.desk:answer`. Did you mean --app helpdesk.desk" in done.err
     assert not (desk / "helpdesk.desk:answer").exists()
-
-
-def test_options_are_read_as_in_a_file() -> None:
-    pairs = ["config.recursion_limit=40", "env.N=40", "call=ask", "tools={a: b:c}"]
-
-    assert options_of(pairs) == {
-        "config": {"recursion_limit": 40},
-        "env": {"N": "40"},
-        "call": "ask",
-        "tools": {"a": "b:c"},
-    }
 
 
 def test_several_apps_are_listed_with_what_to_type(simkit: Call, desk: Path) -> None:

@@ -31,7 +31,6 @@ from simkit.cli.init.first_scenario import (
 from simkit.cli.init.found_tests import FoundTests, binders_for, tests_below
 from simkit.cli.init.project import COMMENTS, NAMES, TEXTS, Project, look_at
 from simkit.core.answers import answer
-from simkit.core.compat import FRAMEWORKS, PROVIDERS, installed
 from simkit.core.errors import ProgramNamed, SimkitError, SourceError
 from simkit.core.output import echo
 from simkit.core.text import counted, shell_word, short
@@ -61,8 +60,8 @@ def options_of(pairs: Sequence[str]) -> dict[str, Any]:
     """Return the options of an app from texts such as ``env.SHOP=test``: a path below ``app:``,
     and a value, in YAML if it is a number, a boolean or in brackets. Raise SimkitError.
 
-    >>> options_of(["env.SHOP=1", "run_options={state: {user: Ada}}"])
-    {'env': {'SHOP': '1'}, 'run_options': {'state': {'user': 'Ada'}}}
+    >>> options_of(["env.SHOP=1", "call=ask", "config.limit=40", "run_options={state: 1}"])
+    {'env': {'SHOP': '1'}, 'call': 'ask', 'config': {'limit': 40}, 'run_options': {'state': 1}}
     """
     options: dict[str, Any] = {}
     for pair in pairs:
@@ -429,9 +428,6 @@ def _with_app(request: AppRequest, project: Project) -> AppRequest:
     apps = [app for app in project.apps if app.is_certain] or [*project.apps]
     if not apps and not project.parts:
         return request
-    names = ", ".join(f"{name} {version}" for name, version in installed((*FRAMEWORKS, *PROVIDERS)))
-    if names:
-        echo(f"installed: {names}")
     if len(apps) != 1:
         problem = "there are several apps here\n  Name one:" if apps else TEXTS["no_app"]
         apps = apps or [*project.parts]

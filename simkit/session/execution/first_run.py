@@ -277,16 +277,12 @@ def described_json(instructions: str, steps: int = 0) -> dict[str, JsonValue] | 
     shape = _SHAPE.search(instructions)
     if shape is None or "json" not in instructions.lower():
         return None
-    return {
-        key: (words := re.findall(r"\w+", choice))[steps % len(words)]
-        if choice
-        else [key]
-        if is_list
-        else 1
-        if is_number
-        else bool(is_boolean) or f"{key} A-1"
-        for key, choice, is_list, is_number, is_boolean in _KEY.findall(shape[0])
-    }
+    described: dict[str, JsonValue] = {}
+    for key, choice, is_list, is_number, is_boolean in _KEY.findall(shape[0]):
+        words = re.findall(r"\w+", choice) or [f"{key} A-1"]
+        word = words[steps % len(words)]
+        described[key] = [key] if is_list else 1 if is_number else bool(is_boolean) or word
+    return described
 
 
 def _instructions(request: ParsedRequest) -> str:

@@ -64,9 +64,9 @@ def uncalled_tools(first: FirstRun) -> dict[tuple[int, str], Offer]:
         place, request = (call.turn, agent), call.model_request
         can_answer = {*first.functions, *(() if call.agent == UNMARKED else first.replaceable)}
         can_answer -= called | {offer.name for offer in tools.values()}
-        offers = (each for each in request.offers if each.name in can_answer)
-        plain = (each for each in offers if not each.name.startswith(PREFIXES))
-        if place not in places and request.choice == "auto" and (offer := next(plain, None)):
+        can_answer = {name for name in can_answer if not name.startswith(PREFIXES)}
+        offer = next((each for each in request.offers if each.name in can_answer), None)
+        if place not in places and request.choice == "auto" and offer is not None:
             tools[place] = offer
         places.add(place)
     return tools
@@ -85,10 +85,8 @@ def with_calls(
         turn["replies"][agent] = [{"calls": [call]}, *lines]
         result = {offer.name: f"What {offer.name} returns."}
         turn["tool_results"] = {**result, **turn.get("tool_results", {})}
-    names = [offer.name for offer in tools.values()]
-    named = {name: functions[name] for name in names if name in functions}
     app = dict(tree.get("app", {}))
-    if named:
+    if named := {o.name: functions[o.name] for o in tools.values() if o.name in functions}:
         app["tools"] = {**named, **app.get("tools", {})}
     return {**tree, **({"app": app} if app else {}), "turns": turns}
 
