@@ -58,6 +58,8 @@ def speaker(message: Message) -> str:
         words += ["of", message.agent] if message.agent else []
     elif message.agent:
         words.append(message.agent)
+    if message.name not in ("", message.agent):
+        words.append(f"named {message.name}")
     if message.turn:
         words.append(f"(turn {message.turn})")
     return " ".join(words)

@@ -183,6 +183,8 @@ class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The structured value that ``content`` was made from; None if there is none."""
     section: str = ""
     """Inside a context: the section that made it."""
+    name: str = ""
+    """Inside a context: the ``name`` with which it was sent; of tool messages, see ``tool``."""
 
     @property
     def number(self) -> int:
@@ -227,7 +229,7 @@ def message_field(value: Message | Dropped | ToolCall, key: str) -> Any:
     if key not in Message.__struct_fields__:
         return ABSENT
     field = getattr(value, key)
-    if key in ("section", "tool", "call_id", "id") and field == "":
+    if key in ("section", "tool", "call_id", "id", "name") and field == "":
         return ABSENT
     return field
 

@@ -159,6 +159,8 @@ def _origin(message: Message, section: str = "") -> str:
         speaker += f" {message.agent}"
     if message.tool:
         speaker += f" {message.tool}"
+    if message.name not in ("", message.agent):
+        speaker += f" named {message.name}"
     parts = [speaker, section, f"turn {message.turn}" if message.turn else "", message.id]
     return " · ".join(part for part in parts if part)
 

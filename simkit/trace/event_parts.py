@@ -57,6 +57,8 @@ class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="show
     rendered: Message | None = None
     """The one message that the context shows instead (``as: text`` and ``as: json``)."""
     rendered_tokens: int = 0
+    names: tuple[str, ...] = ()
+    """The ``name`` of each message in ``kept``, then ``tail``; empty if none has one."""
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from textwrap import dedent
 
@@ -94,3 +95,49 @@ def test_a_run_that_lost_a_handoff_tool_is_another_run(tmp_path: Path) -> None:
     (call,) = trace_diff(item.view, other.view).calls
 
     assert [str(edit.at) for edit in call.edits] == ["tools[2]", "handoffs[1]"]
+
+
+CHAT = """
+import openai
+
+client = openai.OpenAI()
+HISTORY = [{"role": "system", "content": "Be kind.", "name": "rules"}]
+
+
+def chat(text):
+    name, _, text = text.partition(": ")
+    HISTORY.append({"role": "user", "content": text} | ({"name": name} if name else {}))
+    made = client.chat.completions.create(model="m", messages=HISTORY)
+    answer = made.choices[0].message.content
+    HISTORY.append({"role": "assistant", "content": answer, "name": "bot"})
+    return answer
+"""
+SENT = [
+    {"role": "system", "content": "Be kind.", "name": "rules"},
+    {"role": "user", "content": "Hello", "name": "Ada"},
+    {"role": "assistant", "content": "Hi.", "name": "bot", "agent": "desk"},
+    {"role": "user", "content": "Hello", "name": "Bob"},
+    {"role": "assistant", "content": "Hi again.", "name": "bot"},
+    {"role": "user", "content": "Hello", "name": {"$absent": True}},
+]
+
+
+@pytest.mark.parametrize("lost", [None, *range(len(SENT))])
+def test_a_message_has_the_name_with_which_it_was_sent(lost: int | None, tmp_path: Path) -> None:
+    claimed = [each | ({"name": "Eve"} if index == lost else {}) for index, each in enumerate(SENT)]
+    (tmp_path / f"named_{lost}.py").write_text(CHAT, encoding="utf-8")
+    scenario = f"""
+        app: {{path: [.]}}
+        agents: {{desk: {{messages: {{$any: true}}}}}}
+        turns:
+          - {{user: "Ada: Hello", replies: {{desk: Hi.}}}}
+          - {{user: "Bob: Hello", replies: {{desk: Hi again.}}}}
+          - user: ": Hello"
+            replies: {{desk: Bye.}}
+            expect: {{context: {{desk: {{messages: {json.dumps(claimed)}}}}}}}
+    """
+
+    ran = run_app(f"named_{lost}:chat", scenario, tmp_path)
+
+    places = [each.at for finding in ran.judgement.findings for each in finding.differences]
+    assert places == ([] if lost is None else [f"[{lost}].name"])

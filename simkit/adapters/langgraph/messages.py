@@ -32,8 +32,9 @@ def as_message(message: BaseMessage) -> api.Message:
         fields.get("role", ""), "user"
     )
     calls = tuple(map(_as_call, fields.get("tool_calls") or ()))
-    agent = message.name if role == "assistant" else None
-    return api.Message(role, text_of(message), calls=calls, agent=agent)
+    name = message.name or ""
+    agent = (name or None) if role == "assistant" else None
+    return api.Message(role, text_of(message), calls=calls, agent=agent, name=name)
 
 
 def _as_call(call: Mapping[str, Any]) -> api.ToolCall:

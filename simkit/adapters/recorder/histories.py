@@ -59,13 +59,15 @@ class SentStream:
         prints: Sequence[Print],
         numbered: Callable[[list[int]], list[int]],
         cuts: Sequence[e.Cut] = (),
+        names: Sequence[str] = (),
     ) -> e.Shown:
         """Add the next context, and return its event.
 
         ``numbered`` gets the numbers of the messages shared with the last context (its first ones
         or, if a window has moved, those from another index on), and returns all. ``cuts`` are the
-        messages that filters dropped.
+        messages that filters dropped, ``names`` those with which the messages were sent, if any.
         """
+        prints = [*zip(prints, names, strict=True)] if names else prints
         before = self._settled_cuts
         same = leading_equal(self._cuts, cuts) if self._cuts and cuts else 0
         self._cuts, self._settled_cuts = cuts, same
@@ -75,7 +77,12 @@ class SentStream:
             self._lo, self._settled, self._settled_cuts = 0, [], 0
             self._tail, self._prints = numbers, list(prints)
             return e.Shown(
-                "", self.id, tail=tuple(numbers), tail_cuts=tuple(cuts), restarts=restarts
+                "",
+                self.id,
+                tail=tuple(numbers),
+                tail_cuts=tuple(cuts),
+                restarts=restarts,
+                names=tuple(names),
             )
         lo, size = aligned_count
         settled = len(self._settled) - lo
@@ -93,6 +100,7 @@ class SentStream:
             tuple(cuts[before:same]),
             tuple(self._tail),
             tuple(cuts[same:]),
+            names=tuple(names[settled:]),
         )
 
     def _aligned(self, prints: Sequence[Print]) -> tuple[int, int] | None:
@@ -148,6 +156,8 @@ class MessageHistory:
         self.messages: list[Message] = []
         """The messages with the recorder's ids and names."""
         self.prints: list[Print] = []
+        self.names: list[str] = []
+        """The names with which the messages were sent; empty if none has one."""
         self.tokens: list[int] = []
         self.references = References()
         """References to the first messages, as far as the recorder has found them in the log,"""
@@ -169,6 +179,8 @@ class MessageHistory:
         self.items[size:] = new = messages[size:]
         self.messages[size:] = new = [*map(ours, new)]
         self.prints[size:] = map(print_of, new)
+        if self.names or any(message.name for message in new):
+            self.names = [message.name for message in self.messages]
         self.tokens[size:] = map(tokens_of, new, repeat(count))
         del self.references[size:]
 

@@ -133,7 +133,7 @@ class LogRecorder(CallRecorder):
         """Append a message whose print is known."""
         self.numbers.messages = number = self.numbers.messages + 1
         agent = message.agent if agent is None else agent
-        message = replace(message, id=f"m{number}", turn=self.turn, agent=agent)
+        message = replace(message, id=f"m{number}", turn=self.turn, agent=agent, name="")
         self._session.add(message, mark, number)
         self.events.record_message(
             self.at(run, agent or ""), message=message, tokens=tokens_of(message, self.count)

@@ -328,7 +328,8 @@ class TraceRecorder(LogRecorder):
         cuts = (*run.lasting_cuts, *run.cuts)
         run.cuts = ()
         if rest or cuts:
-            parts.append(stream.take(prints, partial(self._numbered, rest, prints, run), cuts))
+            numbered = partial(self._numbered, rest, prints, run)
+            parts.append(stream.take(prints, numbered, cuts, reading.names))
         at = self.at(run)
         definitions = tuple([self._definition_of(offer, at) for offer in offers])
         self.numbers.model_calls += 1

@@ -74,7 +74,10 @@ ROLE: Final = TEXT._replace(
     takes=lambda value: isinstance(value, str) and value in ROLE_ALIASES,
     advice="Roles are `system`, `user`, `assistant` and `tool`.",
 )
-_TEXT_FIELDS: Final = ("agent", "section", "id", "tool", "call_id", "what", "by", "thinking")
+_TEXT_FIELDS: Final = (
+    *("agent", "section", "id", "tool", "call_id", "what", "by"),
+    *("thinking", "name"),
+)
 
 
 def list_of(element: Kind | None, noun: str) -> Kind:

@@ -15,7 +15,7 @@ from simkit.language.paths import Getter, first_step, getter, unescaped
 
 MESSAGE_FIELDS: Final = (
     *("role", "content", "text", "agent", "section", "calls", "id", "turn", "tool", "call_id"),
-    *("data", "thinking"),
+    *("data", "thinking", "name"),
 )
 _OF_DROPPED: Final = ("what", "by")
 DROPPED_FIELDS: Final = (*MESSAGE_FIELDS, *_OF_DROPPED)

@@ -102,9 +102,8 @@ def _message_in(record: Record, at: str, index: int, tools: dict[str, str]) -> M
     if role not in _ROLES:
         raise unknown("role", role, _ROLES, under(at, "role"))
     content, extras = content_of(record, at)
-    if name := maybe(record, "name", "", at):
-        extras["name"] = name
-    return Message(ROLE_ALIASES[role], content, data=extras or None)
+    name = maybe(record, "name", "", at)
+    return Message(ROLE_ALIASES[role], content, data=extras or None, name=name)
 
 
 def _assistant(record: Record, at: str, index: int) -> Message:
@@ -118,10 +117,12 @@ def _assistant(record: Record, at: str, index: int) -> Message:
         part = attachments.linked("audio", need(audio, "id", str, under(at, "audio")))
         attachments.added(extras, attachments.PARTS, part)
         content = content or attachments.placeholder(part)
+    name = maybe(record, "name", "", at)
     return Message(
         "assistant",
         content,
-        agent=maybe(record, "name", "", at) or None,
+        agent=name or None,
+        name=name,
         calls=_calls(record, at, index),
         data=attachments.data_of(content, extras),
     )

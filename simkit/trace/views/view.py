@@ -246,21 +246,27 @@ class View:
             self.streams[part.stream] = StreamView(part.stream)
         stream = self.streams[part.stream]
         if part.kept:
-            messages, tokens = self._entries(part.kept, part.cuts)
+            messages, tokens = self._entries(part.kept, part.cuts, part.names)
             stream.entries += messages
             stream.tokens += tokens
         if part.cuts:
             stream.cuts += part.cuts
         shown_part = ShownPart(part, stream, self.messages)
         if part.tail:
-            shown_part.tail, shown_part.tail_tokens = self._entries(part.tail, part.tail_cuts)
+            shown_part.tail, shown_part.tail_tokens = self._entries(
+                part.tail, part.tail_cuts, part.names[len(part.kept) :]
+            )
         return shown_part
 
     def _entries(
-        self, numbers: Sequence[int], cuts: Sequence[e.Cut]
+        self, numbers: Sequence[int], cuts: Sequence[e.Cut], names: Sequence[str]
     ) -> tuple[list[Message], list[int]]:
         """Return messages as a history shows them, and their tokens."""
         messages = [self.messages[number] for number in numbers]
+        if names:
+            messages = [
+                replace(said, name=name) for said, name in zip(messages, names, strict=False)
+            ]
         tokens = [self.tokens[number] for number in numbers]
         edits = _edits(cuts) if cuts else {}
         for index, number in enumerate(numbers if edits else ()):

@@ -35,7 +35,9 @@ def make_messages() -> list[Any]:
 def test_messages_say_in_our_words_what_they_said() -> None:
     assert Conversions().of(A, make_messages()) == [
         Message("user", "Hello"),
-        Message("assistant", "", agent="desk", calls=(ToolCall("1", "look", {"at": ["a"]}),)),
+        Message(
+            "assistant", agent="desk", calls=(ToolCall("1", "look", {"at": ["a"]}),), name="desk"
+        ),
         Message("tool", "seen", call_id="1", tool="look"),
         Message("user", "and this"),
         Message("assistant", "Fine"),
@@ -72,7 +74,7 @@ def test_a_message_made_again_with_another_text_is_another_and_so_are_changed_on
     after = conversions.of(A, again)
 
     assert after[0] is before[0]
-    assert after[1] == msgspec.structs.replace(before[1], agent="front")
+    assert after[1] == msgspec.structs.replace(before[1], agent="front", name="front")
     assert after[3] == Message("user", "and that")
     assert conversions.of(A, deepcopy(again)) == after
 

@@ -20,6 +20,7 @@ REPLY = Message(
     1,
     data={"answer": "yes"},
     section="history",
+    name="bot",
 )
 CALLING = Message("assistant", "", "m3", "nutrition", 1, (CALL,))
 RESULT = Message("tool", '{"kcal": 800}', "m4", "nutrition", 1, call_id="call1", tool="log_meal")
@@ -62,6 +63,8 @@ NAMED = {"USER": USER, "REPLY": REPLY, "CALLING": CALLING, "RESULT": RESULT, "DR
         ({"role": "tool", "tool": "log_meal"}, "RESULT DROPPED"),
         ({"role": "tool", "by": "tool_messages", "what": "message"}, "DROPPED"),
         ({"agent": None}, "USER"),
+        ({"name": "bot"}, "REPLY"),
+        ({"name": {"$absent": True}}, "USER CALLING RESULT DROPPED"),
         ({"agent": {"$not": None}, "id": "m2"}, "REPLY"),
         ({"turn": 1, "text": "I ate pizza"}, "USER"),
         ({"content": {"$contains": "yes"}}, "REPLY"),
@@ -150,7 +153,7 @@ def test_key_that_no_message_has_is_told_with_those_it_has() -> None:
             '"x"',
             "absent",
             "a message has role, content, text, agent, section, calls, id, turn, tool, call_id, "
-            "data, thinking, or a role and its content",
+            "data, thinking, name, or a role and its content",
             ("sender",),
         ),
     )

@@ -88,6 +88,7 @@ def test_a_whole_request_is_read() -> None:
             Message(
                 "assistant",
                 agent="desk",
+                name="desk",
                 calls=(
                     ToolCall("call_1", "book", {"city": "Zürich"}),
                     ToolCall("call_2", "book", '{"city": '),
