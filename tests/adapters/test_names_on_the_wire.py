@@ -112,7 +112,7 @@ def chat(text):
     HISTORY.append({"role": "assistant", "content": answer, "name": "bot"})
     return answer
 """
-SENT = [
+LAST_CONTEXT = [
     {"role": "system", "content": "Be kind.", "name": "rules"},
     {"role": "user", "content": "Hello", "name": "Ada"},
     {"role": "assistant", "content": "Hi.", "name": "bot", "agent": "desk"},
@@ -122,9 +122,11 @@ SENT = [
 ]
 
 
-@pytest.mark.parametrize("lost", [None, *range(len(SENT))])
+@pytest.mark.parametrize("lost", [None, *range(len(LAST_CONTEXT))])
 def test_a_message_has_the_name_with_which_it_was_sent(lost: int | None, tmp_path: Path) -> None:
-    claimed = [each | ({"name": "Eve"} if index == lost else {}) for index, each in enumerate(SENT)]
+    claimed = [
+        each | ({"name": "Eve"} if index == lost else {}) for index, each in enumerate(LAST_CONTEXT)
+    ]
     (tmp_path / f"named_{lost}.py").write_text(CHAT, encoding="utf-8")
     scenario = f"""
         app: {{path: [.]}}

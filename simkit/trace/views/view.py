@@ -265,7 +265,7 @@ class View:
         messages = [self.messages[number] for number in numbers]
         if names:
             messages = [
-                replace(said, name=name) for said, name in zip(messages, names, strict=False)
+                replace(message, name=name) for message, name in zip(messages, names, strict=False)
             ]
         tokens = [self.tokens[number] for number in numbers]
         edits = _edits(cuts) if cuts else {}
