@@ -124,9 +124,9 @@ LAST_CONTEXT = [
 
 @pytest.mark.parametrize("lost", [None, *range(len(LAST_CONTEXT))])
 def test_a_message_has_the_name_with_which_it_was_sent(lost: int | None, tmp_path: Path) -> None:
-    claimed = [
-    claimed = [{**each, **({"name": "Eve"} if at == lost else {})} for at, each in enumerate(LAST_CONTEXT)]
-    ]
+    claimed = [{**message} for message in LAST_CONTEXT]
+    if lost is not None:
+        claimed[lost]["name"] = "Eve"
     (tmp_path / f"named_{lost}.py").write_text(CHAT, encoding="utf-8")
     scenario = f"""
         app: {{path: [.]}}
