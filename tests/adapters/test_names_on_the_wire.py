@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -124,7 +125,7 @@ LAST_CONTEXT = [
 
 @pytest.mark.parametrize("lost", [None, *range(len(LAST_CONTEXT))])
 def test_a_message_has_the_name_with_which_it_was_sent(lost: int | None, tmp_path: Path) -> None:
-    claimed = [{**message} for message in LAST_CONTEXT]
+    claimed: list[dict[str, Any]] = json.loads(json.dumps(LAST_CONTEXT))
     if lost is not None:
         claimed[lost]["name"] = "Eve"
     (tmp_path / f"named_{lost}.py").write_text(CHAT, encoding="utf-8")
