@@ -72,19 +72,10 @@ class SentStream:
         same = leading_equal(self._cuts, cuts) if self._cuts and cuts else 0
         self._cuts, self._settled_cuts = cuts, same
         aligned_count = self._aligned(prints) if same >= before else None
+        restarts = aligned_count is None and bool(self._settled or before)
         if aligned_count is None:
-            numbers, restarts = numbered([]), bool(self._settled or before)
-            self._lo, self._settled, self._settled_cuts = 0, [], 0
-            self._tail, self._prints = numbers, list(prints)
-            return e.Shown(
-                "",
-                self.id,
-                tail=tuple(numbers),
-                tail_cuts=tuple(cuts),
-                restarts=restarts,
-                names=tuple(names),
-            )
-        lo, size = aligned_count
+            self._settled, self._tail, self._settled_cuts, before, same = [], [], 0, 0, 0
+        lo, size = aligned_count or (0, 0)
         settled = len(self._settled) - lo
         shared = [*self._settled[lo:], *self._tail[: size - settled]]
         numbers = numbered(shared)
@@ -100,6 +91,7 @@ class SentStream:
             tuple(cuts[before:same]),
             tuple(self._tail),
             tuple(cuts[same:]),
+            restarts,
             names=tuple(names[settled:]),
         )
 

@@ -253,9 +253,8 @@ class View:
             stream.cuts += part.cuts
         shown_part = ShownPart(part, stream, self.messages)
         if part.tail:
-            shown_part.tail, shown_part.tail_tokens = self._entries(
-                part.tail, part.tail_cuts, part.names[len(part.kept) :]
-            )
+            tail = self._entries(part.tail, part.tail_cuts, part.names[len(part.kept) :])
+            shown_part.tail, shown_part.tail_tokens = tail
         return shown_part
 
     def _entries(
@@ -263,10 +262,8 @@ class View:
     ) -> tuple[list[Message], list[int]]:
         """Return messages as a history shows them, and their tokens."""
         messages = [self.messages[number] for number in numbers]
-        if names:
-            messages = [
-                replace(message, name=name) for message, name in zip(messages, names, strict=False)
-            ]
+        for index, name in enumerate(names[: len(numbers)]):
+            messages[index] = replace(messages[index], name=name)
         tokens = [self.tokens[number] for number in numbers]
         edits = _edits(cuts) if cuts else {}
         for index, number in enumerate(numbers if edits else ()):
