@@ -74,10 +74,6 @@ ROLE: Final = TEXT._replace(
     takes=lambda value: isinstance(value, str) and value in ROLE_ALIASES,
     advice="Roles are `system`, `user`, `assistant` and `tool`.",
 )
-_TEXT_FIELDS: Final = (
-    *("agent", "section", "id", "tool", "call_id", "what", "by"),
-    *("thinking", "name"),
-)
 
 
 def list_of(element: Kind | None, noun: str) -> Kind:
@@ -89,13 +85,13 @@ CALLS: Final = list_of(None, "a list of tool calls")
 
 
 def _message(noun: str, fields: tuple[str, ...]) -> Kind:
-    kinds = {name: TEXT for name in fields if name in _TEXT_FIELDS}
-    own = {**kinds, "role": ROLE, "turn": NUMBER, "calls": CALLS}
+    own = {"role": ROLE, "turn": NUMBER, "calls": CALLS}
+    own |= dict.fromkeys(("content", "text", "data"), ANYTHING)
     return Kind(
         noun,
         OF_TEXTS,
         lambda value: value is not None,
-        {name: own.get(name, ANYTHING) for name in fields},
+        {name: own.get(name, TEXT) for name in fields},
         advice="A message is matched by a text, `{role: …, content: …}` or `{user: …}`.",
         key_advice="or name a role: `{user: …}`",
     )

@@ -98,8 +98,6 @@ def text_of(value: Any) -> str | None:
 
 def searched_text(value: Any) -> str | None:
     """Return the text that ``$contains`` searches, or None."""
-    if value.__class__ is Message and not value.calls and value.data is None:
-        return str(value.content)
     texts = texts_of(value)
     return "\n".join(texts) if texts else None
 

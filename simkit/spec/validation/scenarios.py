@@ -88,7 +88,7 @@ class _Lines:
         for path, line in placed_lines(reply_lines, at):
             if line.handoff is not None:
                 yield from self._of_handoff(agent, line.handoff, (*path, "handoff"), speaks)
-            elif line.function is None and line.error is None:
+            elif line.function is None and line.error is None and not line.unchecked:
                 yield from self._of_line(definition, line.reply(), path)
 
     def _of_line(self, agent: str, reply: m.Reply, at: SourcePath) -> Iterator[Flaw]:
