@@ -179,7 +179,7 @@ def test_other_comparisons_are_left_to_pytest() -> None:
             lambda: message(usr="Hi"),
             "message(usr='Hi'): a message has no 'usr'; did you mean `user`? known: user, "
             "assistant, system, role, content, text, agent, section, calls, id, turn, tool, "
-            "call_id, data, thinking",
+            "call_id, data, thinking, name",
         ),
         (
             lambda: partial({}),

@@ -198,8 +198,8 @@ def rule_lines(
         start = next(_lasting(user), user)
         says = flow({"$starts": start} if start else {"$any": True}).replace("${", "$${")
         return ["  agents:", f"    {agent}: {{messages: {{$has: [{{user: {says}}}]}}}}"]
-    unshared = (piece for piece in pieces if not any(_fits(piece, system, text) for text in others))
-    line = next(unshared, None)
+    own = (piece for piece in pieces if not any(_fits(piece, system, text) for text in others))
+    line = next(own, None)
     tools_part = "" if line is not None or not tools else f", tools: {{$has: [{tools[0]}]}}"
     line = pieces[0] if line is None else line
     # In a scenario, `${` begins a reference.
@@ -388,7 +388,7 @@ def _shared(systems: Sequence[str]) -> str:
     """Return the common beginning."""
     first, last = min(systems), max(systems)
     pairs = enumerate(zip(first, last, strict=False))
-    return first[: next((index for index, (a, b) in pairs if a != b), len(first))]
+    return first[: next((place for place, (a, b) in pairs if a != b), len(first))]
 
 
 def _without_headings(system: str) -> str:
@@ -397,8 +397,7 @@ def _without_headings(system: str) -> str:
     first = (
         k for k, line in enumerate(lines) if _ROLE.search(line) or not _HEADING.fullmatch(line)
     )
-    start = next(first, 0)
-    return _BULLET.sub("", "\n".join(lines[start:]), count=1)
+    return _BULLET.sub("", "\n".join(lines[next(first, 0) :]), count=1)
 
 
 def _head(system: str) -> str:

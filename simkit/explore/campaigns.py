@@ -274,8 +274,7 @@ class _Exploration:
             return msgspec.structs.replace(campaign, is_doomed=True)
         for tape in restart_trials(self._subject.prepared, self._subject.simulation, self._turns):
             self._run(tape)
-        campaign = self._campaign(reads)
-        return with_first(campaign, first, self._run)
+        return with_first(self._campaign(reads), first, self._run)
 
     def _campaign(self, reads: FileReads | None) -> Campaign:
         """Run the conversations, and keep what the campaign needs to go on."""

@@ -119,8 +119,7 @@ class Layout:
 
 def layouts(text: str) -> list[Layout]:
     """Return the layouts of the non-empty documents of a valid YAML text."""
-    reader = _Reader(text)
-    return [Layout(root) for _, root in reader.documents()]
+    return [Layout(root) for _, root in _Reader(text).documents()]
 
 
 def parts_of(text: str) -> list[str]:

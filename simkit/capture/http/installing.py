@@ -172,8 +172,7 @@ class Installation:
 
 
 def _attribute_of(owner: Any, name: str) -> Any:
-    attributes = owner.__dict__
-    return attributes.get(name, _ABSENT)
+    return owner.__dict__.get(name, _ABSENT)
 
 
 def _original(function: Any) -> Any:

@@ -47,8 +47,7 @@ def wrong_instructions(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     if not wrong:
         return ()
     problem = f"agent {event.agent!r} {wrong} in turn {event.turn}"
-    call = facts.view.calls[event.call]
-    return (Hit.at("CTX-03", call, problem),)
+    return (Hit.at("CTX-03", facts.view.calls[event.call], problem),)
 
 
 def _instructions_of_others(event: e.ContextBuilt, own: str, facts: Facts) -> Iterator[Hit]:

@@ -322,8 +322,7 @@ def _hit(
     **data: JsonValue,
 ) -> Hit:
     sentence = f"agent {event.agent!r} is sent {problem} in turn {event.turn}: {first_of(named)}"
-    call = view.calls[event.call]
-    return Hit.at(identity, call, sentence, **data)
+    return Hit.at(identity, view.calls[event.call], sentence, **data)
 
 
 @lint("CTX-01", e.ContextBuilt)

@@ -226,8 +226,7 @@ def _polarity(matcher: Any, *, negated: bool, is_count: bool) -> Polarity:
     if negated and len(parts) > 1:
         return _one_of(list(parts.values()), matcher)
     denials = {key: part.denial for key, part in parts.items() if part.denial is not ABSENT}
-    affirms = any(part.affirms for part in parts.values())
-    return Polarity(affirms, denials or ABSENT)
+    return Polarity(any(part.affirms for part in parts.values()), denials or ABSENT)
 
 
 def _entry(key: str, operand: Any, *, negated: bool, is_count: bool) -> Polarity:

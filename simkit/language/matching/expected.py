@@ -13,6 +13,7 @@ from simkit.core.errors import MatcherError
 from simkit.core.messages import ROLE_ALIASES, Message
 from simkit.core.text import hinted, short
 from simkit.language.matching import Matcher, check
+from simkit.language.matching.misses import Phrase
 from simkit.language.paths import is_array, with_parts
 from simkit.language.yaml import near, path_text
 
@@ -32,10 +33,8 @@ class Looked:
         """Return the value as claims see it; raise ValueError for an impossible matcher."""
         raise NotImplementedError
 
-    def __ne__(self, other: object) -> bool:
-        # Lists, mappings and structs would not use `__eq__`.
-        equal = self.__eq__(other)
-        return equal if equal is NotImplemented else not equal
+    # Lists, mappings and structs would not use `__eq__`.
+    __ne__ = object.__ne__
 
 
 class Expected:
@@ -80,7 +79,7 @@ class Expected:
             if isinstance(actual, Message):
                 return _differing_message(self._shown_value, actual)
             return _differing(self._shown_value, actual)
-        return _Words(self._source_text)
+        return Phrase(self._source_text)
 
     def misses(self, actual: Any) -> Iterator[str]:
         """Yield the differences from a value as texts."""
@@ -88,16 +87,6 @@ class Expected:
             at = f"at {path_text(miss.path)}: " if miss.path else ""
             note = f" ({miss.note})" if miss.note else ""
             yield f"{at}wanted {miss.expected}, found {miss.actual}{note}"
-
-
-class _Words:
-    """A text that is shown without quotes."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text
 
 
 def plain(value: Any) -> Any:
@@ -186,7 +175,7 @@ def _differing_message(expected: Mapping[str, Any], message: Message) -> Any:
             field = "content" if role is not None or key == "text" else key
             changed[field] = inner
     if not set(changed) <= set(Message.__struct_fields__):
-        return _Words(call_text("message", (), expected))
+        return Phrase(call_text("message", (), expected))
     return msgspec.structs.replace(message, **changed)
 
 

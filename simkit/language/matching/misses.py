@@ -43,6 +43,7 @@ class Phrase(str):
     """Words of simkit in the place of a value; they are printed without quotes."""
 
     __slots__ = ()
+    __repr__ = str.__str__
 
 
 NOTHING: Final = Phrase("nothing")

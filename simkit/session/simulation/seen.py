@@ -45,10 +45,7 @@ class Name(str):
             self.subject.check_name(self.noun, other)
         return False
 
-    def __ne__(self, other: object) -> bool:
-        equal = self.__eq__(other)
-        return equal if equal is NotImplemented else not equal
-
+    __ne__ = object.__ne__
     __hash__ = str.__hash__
 
     def __reduce__(self) -> Any:
