@@ -351,11 +351,13 @@ def exports(session: nox.Session) -> None:
 
 @nox.session(python="3.11")
 def google_adk(session: nox.Session) -> None:
-    """The Agent Development Kit, which holds google-genai and OpenTelemetry below today's."""
+    """The Agent Development Kit, which holds google-genai and OpenTelemetry below today's.
+
+    `nox -s google_adk -- whole` runs what CI leaves to the night, too.
+    """
     session.install("-e", ".[google-adk]", "hypothesis", "pytest-xdist", "mcp", "uvicorn")
     session.run("simkit", "replay", "-q", "--needs-met", *ADK_SCENARIOS)
-    session.run(*ALL_TESTS, *ADK, *session.posargs)
-    session.run(*ALL_TESTS, *MATRIX, "-k", "google", env=WHOLE)
+    session.run(*ALL_TESTS, *ADK, *MATRIX, env=WHOLE if "whole" in session.posargs else {})
     # The page's example, which has nothing to run on elsewhere.
     session.run(*ALL_TESTS, "tests/test_docs.py", "-k", "google-adk")
 
@@ -425,7 +427,7 @@ def nightly(session: nox.Session) -> None:
     After it, also where it fails, whatever has an environment of its own.
     """
     for name in (*BESIDE, "oldest_pytest", "coverage"):
-        session.notify(name)
+        session.notify(name, ["whole"] if name == "google_adk" else None)
     session.install("--upgrade", "-e", ".[dev]")
     session.run(*ALL_TESTS, "tests", *session.posargs, env=WHOLE)
     session.run(*ALL_TESTS, "scenarios", "--simkit-runs", "300", *session.posargs)
