@@ -139,7 +139,7 @@ def scenario(module: str, case: str, settings: str) -> str:
 # google-genai 3.4.0 has a subclass of aiohttp's session, which aiohttp discourages.
 @pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 @pytest.mark.parametrize(
-    ("library", "module", "way", "case", "settings"), sample_by_day(clients(), 2)
+    ("library", "module", "way", "case", "settings"), sample_by_day(clients(), 4)
 )
 def test_every_client_gets_what_the_scenario_says_and_is_seen_to_send_it(
     library: str, module: str, way: str, case: str, settings: str
