@@ -90,7 +90,6 @@ def _place_of(problem: BaseException) -> str:
 # Judge: check a scenario's claims and all lints on one trace
 
 
-_VACUOUS: Final = "RUN-03"
 CHECKS: Final[Mapping[str, Callable[[Scope, FindingBuilder], Iterator[Finding]]]] = {
     "error": turn_claims.check_error,
     "interrupt": turn_claims.check_interrupt,
@@ -254,20 +253,10 @@ def _failing(
 
 
 def strictly(judgement: Judgement) -> Judgement:
-    """Return the judgement with claims that prove nothing as findings.
-
-    They are skipped claims, and denials that nothing could break (RUN-03).
-    """
-    vacuous = [warning for warning in judgement.warnings if warning.id == _VACUOUS]
-    unproven = [*judgement.passed_over, *vacuous]
-    if not unproven:
-        return judgement
-    failing = [replace(warning, severity="E") for warning in unproven]
-    return replace(
-        judgement,
-        findings=(*judgement.findings, *failing),
-        warnings=tuple(warning for warning in judgement.warnings if warning.id != _VACUOUS),
-    )
+    """Return the judgement with warnings and skipped claims as findings."""
+    more = [*judgement.passed_over, *judgement.warnings]
+    failing = [replace(finding, severity="E") for finding in more]
+    return replace(judgement, findings=(*judgement.findings, *failing), warnings=())
 
 
 def scopes_of(scenario: Scenario, view: View, indices: Collection[int]) -> list[Scope]:

@@ -359,9 +359,9 @@ class _Printer:
         if deselected and not self._options.quiet:
             echo(f"{deselected} not selected")
         counts, off = summary_of(results), lints_off(results)
-        if self._options.quiet and any(r.warnings and not r.failed for r in results):
-            echo("warnings: hidden by -q; run without -q to see them")
-        for line in summary_lines(counts, off, seconds, self._paint, skips(results)):
+        advice = "; -q hides warnings" if self._options.quiet else ""
+        more = f"{advice}; --strict fails on warnings" if counts.warnings else ""
+        for line in summary_lines(counts, off, seconds, self._paint, skips(results), more):
             echo(line)
 
 

@@ -70,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--simkit-coverage-html", metavar="FILE", help=goal, **text)
     goal = "fail a scenario instead of skipping it if what it needs is not installed"
     add("--simkit-needs-met", help=goal, **flag)
-    goal = "fail a scenario with claims that were not looked at, or that nothing could break"
+    goal = "fail a scenario with warnings, or with claims that were not looked at"
     add("--simkit-strict", help=goal, **flag)
     goal = (
         "change scenario files: failing claims into what was found (fix, the default), "

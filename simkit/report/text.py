@@ -25,7 +25,7 @@ from simkit.checks.findings import CLAIM, Difference, Finding
 from simkit.checks.judge import Judgement
 from simkit.core.output import clean
 from simkit.core.redact import Redactor
-from simkit.core.text import counted, short, short_end
+from simkit.core.text import counted, short_end
 from simkit.report.last_run import slug
 from simkit.report.results import (
     READ_AS,
@@ -204,11 +204,12 @@ def _more(findings: Sequence[object], most: int, noun: str) -> str:
 
 
 def warning_lines(result: Result, paint: Paint = plain) -> Iterator[str]:
-    """Yield a scenario's first warnings, each on one line."""
+    """Yield the headlines of a scenario's first warnings."""
     indent = " " * 10
     for finding in result.warnings[:WARNING_LINES_MAX]:
-        line = short(f"warning {headline(finding)}", columns() - len(indent))
-        yield indent + paint(line, "warning")
+        lead = f"{indent}warning {finding.where}: "
+        for line in wrapped(headline(finding), lead, f"{indent}  "):
+            yield paint(line, "warning")
     rest = len(result.warnings) - WARNING_LINES_MAX
     if rest > 0:
         yield f"{indent}… and {counted(rest, 'more warning')}"
@@ -263,8 +264,9 @@ def summary_lines(
     seconds: float,
     paint: Paint = plain,
     skips: Sequence[tuple[str, int]] = (),
+    more: str = "",
 ) -> Iterator[str]:
-    """Yield the waivers and skips, and the summary line."""
+    """Yield the waivers and skips, and the summary line, which ends with ``more``."""
     for reason, count in skips:
         # On one line, since it may end with a command to copy.
         yield f"skipped: {counted(count, 'scenario')}: {reason}"
@@ -273,7 +275,7 @@ def summary_lines(
             f"{lint} in {counted(count, 'scenario')}: {reason}", "lint turned off: ", "  "
         )
     parts = [*([] if summary.held else ["0 passed"]), *outcome_words(summary)]
-    line = f"{counted(summary.scenarios, 'scenario')}: {', '.join(parts)} ({seconds:.2f} s)"
+    line = f"{counted(summary.scenarios, 'scenario')}: {', '.join(parts)} ({seconds:.2f} s){more}"
     yield paint(line, "bad" if summary.exit_code else "good")
 
 

@@ -176,3 +176,12 @@ def test_two_lines_of_one_claim_are_no_reason_for_each_other() -> None:
     findings = run_yaml(PIPELINE, text, fits=False).judgement.findings
 
     assert [(finding.path[-1], finding.follows) for finding in findings] == [(0, ""), (1, "")]
+
+
+def test_the_same_loss_later_follows_and_another_one_stands_for_itself() -> None:
+    turn = "  - user: Hi\n    replies: {router: {json: {to: cook}}, cook: a}\n    expect: "
+    text = f"turns:\n{turn}{{reply: Salt}}\n{turn}{{reply: Salt, runs: {{cook: {{output: Oil}}}}}}"
+
+    groups = grouped(run_yaml(PIPELINE, text, fits=False).judgement.findings)
+
+    assert [len(group.following) for group in groups] == [1, 0]

@@ -102,7 +102,7 @@ def test_where_all_was_looked_at_nothing_is_stricter() -> None:
     _, judgement = judged(with_claims(MEALS, "context: {nutrition: {includes: [And now?]}}"))
 
     assert judgement.passed_over == ()
-    assert strictly(judgement) is judgement
+    assert strictly(judgement) == judgement
 
 
 def test_a_scenarios_line_and_the_total_say_how_many() -> None:
