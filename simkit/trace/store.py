@@ -93,9 +93,7 @@ def canonical(value: Any) -> JsonValue:
         return {"$message": int(value.id[1:])} if value.id else _unlogged(value)
     if kind is References:
         return [*value]
-    if kind is float:
-        return _number(value)
-    return _foreign(value)
+    return _number(value) if kind is float else _foreign(value)
 
 
 def copied(value: Any) -> Any:

@@ -100,15 +100,15 @@ def summarisers_of(pipeline: Pipeline) -> frozenset[str]:
 
 
 @_once
-def startable(pipeline: Pipeline) -> frozenset[str]:
-    """Return the agents that the flow can start, directly or through others.
+def startable(pipeline: Pipeline, summarising: bool = True) -> frozenset[str]:
+    """Return the agents that the flow can start, directly or through others, or to summarize.
 
     If the file does not say which agents start a turn, return all of them.
     """
     members, starts = members_of(pipeline), _starts(pipeline)
     if starts is None:
         return frozenset(members)
-    first = {*starts, *summarisers_of(pipeline)} & members.keys()
+    first = {*starts, *(summarisers_of(pipeline) if summarising else ())} & members.keys()
     return frozenset(reach(first, lambda name: _targets(pipeline, name)))
 
 

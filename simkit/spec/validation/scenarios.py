@@ -22,18 +22,27 @@ from simkit.spec.scenario.replies import HandoffLine, ReplyLine, lines_of, place
 from simkit.spec.validation.problems import Flaw
 from simkit.trace.store import canonical
 
+_OF_SUMMARIES: Final = frozenset(("instructions", "private", "requires", "sees"))
+"""Keys that are read of an agent that summarizes another's history."""
+
 
 def unreachable(pipeline: Pipeline) -> Iterator[Flaw]:
-    """Yield VAL-10, agents that nothing can start, and VAL-14, contracts only for these."""
+    """Yield VAL-10, agents that nothing can start, and VAL-14, contracts only for these.
+
+    An agent that is asked for summaries alone has keys that nothing reads, which are VAL-14, too.
+    """
     reached, members = startable(pipeline), members_of(pipeline)
     running = {members[name] for name in reached}
     for name in pipeline.agents:
         if name not in running:
             yield Flaw("VAL-10", ("agents", name), f"nothing can start agent `{name}`", key=True)
+    for name in summarisers_of(pipeline) - {members[each] for each in startable(pipeline, False)}:
+        for key in pipeline.agents[name].model_fields_set - _OF_SUMMARIES:
+            problem = f"agent `{name}` only summarizes, so its `{key}` does nothing"
+            yield Flaw("VAL-14", ("agents", name, key), problem, key=True)
     for index, contract in enumerate(pipeline.contracts):
         if "*" not in contract.from_ and reached.isdisjoint(contract.from_):
-            sources = listed(contract.from_)
-            problem = f"nothing can use this contract: nothing can start {sources}"
+            problem = f"nothing can use this contract: nothing can start {listed(contract.from_)}"
             yield Flaw("VAL-14", ("contracts", index), problem)
 
 
