@@ -165,7 +165,7 @@ class SchemaReader:
             return _NEVER
         if not isinstance(schema, Mapping):
             problem = f"a schema is a mapping, true or false, not {_value_text(schema)}"
-            raise MatcherError(at, problem)
+            raise MatcherError(at, problem, advice="Write one as `{required: [order_id]}`.")
         copy: dict[str, Any] = {}
         for word, operand in schema.items():
             if word in _REFUSED:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ROLE_ALIASES
+from simkit.core.text import near
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.mappings import DROPPED_FIELDS, MESSAGE_FIELDS
 from simkit.language.matching.misses import Path, line
@@ -330,9 +331,9 @@ def _check_field(key: str, operand: Any, kind: Kind, at: Path) -> None:
     if first not in kind.fields:
         known = tuple(kind.fields)
         problem = f"{kind.noun} has no `{key}`, so this could never match"
-        raise _naming_operator(
-            key, MatcherError((*at, key), problem, str(first), known, kind.key_advice)
-        )
+        role = near(key, ROLE_ALIASES) if "role" in kind.fields else ""
+        advice = f"or did you mean the role `{role}`?" if role else kind.key_advice
+        raise _naming_operator(key, MatcherError((*at, key), problem, str(first), known, advice))
     if first == key:
         check_kind(operand, kind.fields[key], (*at, key))
 
