@@ -135,8 +135,9 @@ def exception_text(problem: BaseException) -> str:
     problem = single_failure(problem)
     kind = type(problem).__name__
     try:
-        # A cancellation's message names its scope by an address of this process.
-        return kind if kind == "CancelledError" else f"{kind}: {problem}"
+        # anyio's cancellations name their scope by an address of this process.
+        is_of_a_scope = kind == "CancelledError" and " cancel scope " in str(problem)
+        return kind if is_of_a_scope else f"{kind}: {problem}"
     except Exception:  # Other people's code makes the message.
         return kind
 
