@@ -23,6 +23,25 @@ def answer(text):
 """
 
 
+@pytest.mark.parametrize("wish", [None, "false"])
+def test_no_library_of_google_looks_for_a_machine_of_googles_unless_the_user_wants_it(
+    wish: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`google-auth` would ask the metadata address for keys."""
+    monkeypatch.delenv("NO_GCE_CHECK", raising=False)
+    if wish is not None:
+        monkeypatch.setenv("NO_GCE_CHECK", wish)
+    code = "import os\n\ndef answer(message):\n    return os.getenv('NO_GCE_CHECK')\n"
+    (tmp_path / "asking_google.py").write_text(code, encoding="utf-8")
+    file = tmp_path / "a.scenario.yaml"
+    turn = f"{{user: Hi, expect: {{reply: '{wish or 'true'}'}}}}"
+    file.write_text(f"scenario: a\npipeline: asking_google:answer\nturns: [{turn}]\n", "utf-8")
+    library = Library()
+    (item,) = items_in(str(file), library.cache)
+
+    assert not simulate(library.prepared(item)).judgement.findings
+
+
 @pytest.mark.parametrize("wish", [None, "true"])
 def test_a_report_is_sent_only_if_the_user_wants_it(
     wish: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

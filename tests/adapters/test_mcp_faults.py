@@ -14,12 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 
 from simkit import Outcome, simulate
 from simkit.capture.http import stdio_servers
 from tests.adapters.test_mcp_transports import CLIENTS, KNOWN_BY_MODEL
 from tests.adapters.test_server_questions import TRANSPORTS
-from tests.adapters.test_servers import FILES
+from tests.adapters.test_servers import ASK, FILES, problems_of, scenario
 from tests.conftest import sample_by_day
 from tests.recording import prepared
 
@@ -28,118 +29,17 @@ if find_spec("mcp") is None:
 
 pytestmark = [pytest.mark.slow(20), pytest.mark.filterwarnings("default")]
 
-SERVER = """
-import asyncio, io, os, sys
-try:
-    from mcp.server.fastmcp import Context, FastMCP as Server
-except ImportError:
-    from mcp.server import MCPServer as Server
-    from mcp.server.mcpserver import Context
-
-KIND, PORT, FAULT = sys.argv[1:]
-ANSWER = b"Buy milk."
-server = Server("files")
-
-def die():
-    print("out of memory", file=sys.stderr, flush=True)
-    os._exit(3)
-
-if FAULT == "dies at its start":
-    die()
-
-@server.resource("file:///a.txt")
-def a() -> str:
-    return "hello"
-
-@server.prompt()
-def greet() -> str:
-    return "Say hello."
-
-@server.tool()
-async def read_file(path: str, context: Context) -> str:
-    "Read a file."
-    if FAULT == "dies in a call":
-        die()
-    if FAULT == "hangs":
-        await asyncio.sleep(3600)
-    if FAULT == "answers with an error":
-        raise ValueError("no such file")
-    if FAULT == "dies after its tools changed":
-        await context.session.send_tool_list_changed()
-    return ANSWER.decode()
-
-def said(data, write):
-    "Write what the server says, or as much of it as the fault lets through."
-    if FAULT == "closes half way" and ANSWER in data:
-        write(data[: data.index(ANSWER) + 3])
-        os._exit(3)
-    write(data)
-    if FAULT == "dies after its tools changed" and ANSWER in data:
-        die()
-
-class Output(io.RawIOBase):
-    def writable(self):
-        return True
-
-    def write(self, data):
-        said(bytes(data), REAL.write)
-        REAL.flush()
-        return len(data)
-
-class Wrapped:
-    is_last = False
-
-    def __init__(self, app):
-        self.app = app
-
-    async def __call__(self, scope, receive, send):
-        async def halved(message):
-            body = message.get("body", b"")
-            cut = FAULT == "closes half way" and ANSWER in body
-            if cut:
-                message = {**message, "body": body[: body.index(ANSWER) + 3], "more_body": True}
-            await send(message)
-            if cut:
-                await asyncio.sleep(0.05)
-                die()
-            self.is_last |= FAULT == "dies after its tools changed" and ANSWER in body
-        if self.is_last:
-            die()
-        await self.app(scope, receive, halved)
-
-if KIND == "stdio":
-    REAL = sys.stdout.buffer
-    sys.stdout = io.TextIOWrapper(Output(), write_through=True)
-    server.run()
-else:
-    import uvicorn
-    app = server.sse_app() if KIND == "sse" else server.streamable_http_app()
-    uvicorn.run(Wrapped(app), port=int(PORT), log_level="error")
-"""
-FAULTS = {
-    "dies at its start": "server `files` ended at its start: ",
-    "dies in a call": "server `files` ended in the call of read_file: ",
-    "dies after its tools changed": "server `files` ended ",
-    "closes half way": "server `files` ended in the call of read_file: ",
-    "hangs": "server `files` ended in the call of read_file: no answer for 10 s",
-    "answers with an error": "Error executing tool read_file",
-}
-TURNS = """
-turns:
-  - user: What do my notes say?
-    replies: {reader: [{calls: [read_file: {path: a}]}, {calls: [read_file: {path: b}]}, Done.]}
-    expect:
-      reply: Done.
-      tool_calls: [{agent: reader, tool: read_file, server: files}, {tool: read_file}]
-      context: {"reader[1]": {includes: [{tool: {$contains: Buy milk.}}]}}
-"""
+TEXTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+FAULTS, DECLARED = TEXTS["faults"], TEXTS["declared"]
+TURNS = TEXTS["turns"]
+TWO = ASK + TEXTS["two"]
 SHORT = TURNS.replace(", {calls: [read_file: {path: b}]}", "").replace(", {tool: read_file}]", "]")
 
 
 @pytest.fixture
 def address(entry: str, fault: str, tmp_path: Path) -> Iterator[str]:
     """The address of the official server, in a process of its own; empty over stdio."""
-    (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
+    (tmp_path / "server.py").write_text(TEXTS["server"], encoding="utf-8")
     if entry == "stdio":
         yield ""
         return
@@ -170,7 +70,7 @@ def outcome_of(
     (folder / "reading.py").write_text(head + CLIENTS[client], encoding="utf-8")
     rules = "agents: {reader: {model: m}}\n" if client in KNOWN_BY_MODEL else ""
     match = f"match: {{$contains: {'127.0.0.1' if address else 'server.py'}}}"
-    rest = rest or f"servers: {{files: {{{match}, mcp: real}}}}{TURNS}"
+    rest = rest or f"servers: {{files: {{{match}, mcp: real}}}}\n{TURNS}"
     rest = rest.replace("  files:\n", f"  files:\n    {match}\n")
     file = folder / "a.scenario.yaml"
     file.write_text(
@@ -191,7 +91,7 @@ def check(outcome: Outcome, text: str) -> None:
 
 @TRANSPORTS
 @pytest.mark.parametrize("fault", sample_by_day(FAULTS, 3))
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", KNOWN_BY_MODEL)
 def test_a_fault_of_a_real_server_is_one_finding(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -206,26 +106,9 @@ def test_a_fault_of_a_real_server_is_one_finding(
     check(outcome, FAULTS[fault])
 
 
-DECLARED = {
-    "dies at its start": ("fails: out of memory", "server `files` ended at its start: out of"),
-    "dies in a call": (
-        "fails: {at: read_file, text: out of memory}",
-        "server `files` ended at call 1 of read_file: out of memory",
-    ),
-    "hangs": (
-        "fails: {at: read_file, text: still busy, hangs: true}",
-        "server `files` never answers call 1 of read_file: still busy",
-    ),
-    "changes its tools": (
-        "changes: {after: read_file, tools: {read_page: {args: {path: string}}}}",
-        "server `files` changed its tools after read_file",
-    ),
-}
-
-
 @TRANSPORTS
 @pytest.mark.parametrize("fault", sample_by_day(DECLARED, 2))
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", KNOWN_BY_MODEL)
 def test_a_fault_of_a_declared_server_is_one_finding(
     tmp_path: Path, client: str, fault: str, entry: str
 ) -> None:
@@ -239,3 +122,36 @@ def test_a_fault_of_a_declared_server_is_one_finding(
 
     check(first, DECLARED[fault][1])
     assert first.trace.digest() == second.trace.digest()
+
+
+@TRANSPORTS
+@pytest.mark.parametrize(
+    ("servers", "names"),
+    [
+        pytest.param(TEXTS["shared"], ("`files`", "`drive`", "`read_file`"), id="a shared name"),
+        pytest.param(TEXTS["orders"], ("files", "send_mail", "SEC-02"), id="orders"),
+    ],
+)
+@pytest.mark.parametrize("code", [TWO, TEXTS["two_agents"]], ids=["mcp", "agents"])
+def test_what_two_servers_share_and_what_one_orders_is_one_finding(
+    tmp_path: Path, code: str, servers: str, names: tuple[str, ...], entry: str
+) -> None:
+    for library in ("openai", *(["agents"] if code is TEXTS["two_agents"] else [])):
+        pytest.importorskip(library, reason=f"{library} is not installed: a session of nox has it")
+    url = "" if entry == "stdio" else "https://example.com"
+    head = f"KIND, URL = {entry!r}, {url!r}\n"
+    judgement = simulate(scenario(tmp_path, head + code, servers)).judgement
+
+    texts = [str(each) for each in (*judgement.findings, *judgement.warnings) if not each.follows]
+    assert len([text for text in texts if all(name in text for name in names)]) == 1
+
+
+@pytest.mark.parametrize(("entry", "fault"), [("sse", "")])
+def test_the_address_that_a_server_announces_over_sse_is_the_servers(
+    tmp_path: Path, entry: str, fault: str, address: str
+) -> None:
+    """Its name is a word of the first address only."""
+    pytest.importorskip("openai", reason="openai is not installed: a session of nox has it")
+    servers = f"servers: {{files: {{match: {{$contains: /sse}}, mcp: real}}}}\n{SHORT}"
+
+    assert problems_of(outcome_of(tmp_path, "mcp", entry, address, fault, servers)) == []
