@@ -229,7 +229,7 @@ NO_NAMES = {
 """Participles and pronouns: such a name does not say which thing it is."""
 FIELDS_OF_FILES = {
     # Fields of traces, which are files that users keep, and keys that they write.
-    "simkit/trace/event_parts.py": {"what", "kept", "shown", "Made", "Shown"},
+    "simkit/trace/event_parts.py": {"what", "kept", "shown"},
     "simkit/trace/events.py": {"said", "shown"},
     "simkit/core/messages.py": {"what"},
     # "what" is the text of an error, a finding or a note, beside its "where".

@@ -236,21 +236,16 @@ def _check_raw(reply: OutgoingReply, call: ModelCall, at: SourcePath, message: M
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class ScriptedAnswers:
+class ScriptedAnswers(msgspec.Struct, eq=False):
     """Answers model calls from the scenario's reply lines, in the provider's protocol."""
 
-    def __init__(
-        self,
-        recorder: TraceRecorder,
-        model: Model,
-        has_lines: Callable[[str], bool],
-        is_marked: Callable[[Run], bool],
-    ) -> None:
-        """``is_marked`` returns whether user code itself reports the end of a run."""
-        self._recorder, self._model, self.has_lines = recorder, model, has_lines
-        self.is_marked = is_marked
-        self.misfit = ""
-        """The error of the last handoff by its tool's schema; empty if none."""
+    _recorder: TraceRecorder
+    _model: Model
+    has_lines: Callable[[str], bool]
+    is_marked: Callable[[Run], bool]
+    """Returns whether user code itself reports the end of a run."""
+    misfit: str = ""
+    """The error of the last handoff by its tool's schema; empty if none."""
 
     def chosen(self, call: ModelCall) -> Answer:
         """Return the next line's answer, or a timeout if it comes after the client's timeout.

@@ -23,7 +23,7 @@ from simkit.spec.scenario.model import CUTS
 from simkit.trace import events as e
 from simkit.trace.diff.values import in_own_ids
 from simkit.trace.reducers import Appended
-from simkit.trace.views import CallView, MadePart, RunView, ShownPart, TurnView, View
+from simkit.trace.views import CallView, HistoryView, InlinePart, RunView, TurnView, View
 
 SHOWN_MAX: Final = 120
 """The number of characters of a value that a difference shows."""
@@ -91,9 +91,9 @@ class _Sides:
             and all(self._same_part(*parts) for parts in zip(left.parts, right.parts, strict=True))
         )
 
-    def _same_part(self, left: MadePart | ShownPart, right: MadePart | ShownPart) -> bool:
-        if isinstance(left, MadePart) or isinstance(right, MadePart):
-            both_made = isinstance(left, MadePart) and isinstance(right, MadePart)
+    def _same_part(self, left: InlinePart | HistoryView, right: InlinePart | HistoryView) -> bool:
+        if isinstance(left, InlinePart) or isinstance(right, InlinePart):
+            both_made = isinstance(left, InlinePart) and isinstance(right, InlinePart)
             return both_made and bool(plain(left.message) == plain(right.message))
         places = (left.lo, left.hi), (right.lo, right.hi)
         extras = (

@@ -161,7 +161,7 @@ class _Mutants:
         """Yield a mutant for each message that a context shows, and for each piece of one."""
         call = self._view.calls[event.call]
         for index, part in enumerate(event.parts):
-            if isinstance(part, e.Shown):
+            if isinstance(part, e.HistoryPart):
                 yield from self._histories(position, event, call, index, part)
             elif part.pieces:
                 for inner, piece in enumerate(part.pieces):
@@ -179,7 +179,7 @@ class _Mutants:
             yield self._left_out(event, call, message, "run", fixed({position: changed}))
 
     def _histories(
-        self, position: int, event: e.ContextBuilt, call: CallView, index: int, part: e.Shown
+        self, position: int, event: e.ContextBuilt, call: CallView, index: int, part: e.HistoryPart
     ) -> Iterator[TraceMutant]:
         settled, cuts = self._streams.setdefault(part.stream, ([], []))
         if part.restarts:
@@ -209,14 +209,14 @@ class _Mutants:
             )
             yield self._left_out(event, call, message, part.section, changes)
 
-    def _after(self, position: int, part: e.Shown) -> Changes:
+    def _after(self, position: int, part: e.HistoryPart) -> Changes:
         """Return the next context of a stream, with what this one would have added to it."""
         for later in range(position + 1, len(self._events)):
             event = self._events[later]
             if not isinstance(event, e.ContextBuilt):
                 continue
             for index, other in enumerate(event.parts):
-                if isinstance(other, e.Shown) and other.stream == part.stream:
+                if isinstance(other, e.HistoryPart) and other.stream == part.stream:
                     if other.restarts or not (part.kept or part.cuts or part.restarts):
                         return {}
                     joined = replace(

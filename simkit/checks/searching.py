@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from simkit.core.messages import Message
 from simkit.language.matching import Matcher
 from simkit.language.paths import walk
-from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView, pieces_of
+from simkit.trace.views import ContextView, HistoryView, InlinePart, StreamView, pieces_of
 
 NEW: Final = 8
 """The number of settled messages that are searched with the current turn's."""
@@ -53,7 +53,9 @@ class Search:
             )
         query = self._ready(matcher)
         for part in context.parts:
-            match = _in_made(part, query) if type(part) is MadePart else self._in_shown(part, query)
+            match = (
+                _in_made(part, query) if type(part) is InlinePart else self._in_shown(part, query)
+            )
             if match is not None:
                 return match
         for message in context.own_messages:
@@ -75,9 +77,9 @@ class Search:
             if matcher.holds(replace(message, section="run")):
                 return True
         for part in context.parts:
-            if type(part) is MadePart and _in_made(part, query) is not None:
+            if type(part) is InlinePart and _in_made(part, query) is not None:
                 return True
-        shown_parts = [part for part in context.parts if type(part) is ShownPart]
+        shown_parts = [part for part in context.parts if type(part) is HistoryView]
         if any(_in_newest(part, query) for part in shown_parts if part.rendered is None):
             return True
         return any(self._in_shown(part, query) is not None for part in shown_parts)
@@ -87,7 +89,7 @@ class Search:
             self._queries[matcher] = _Query(matcher)
         return self._queries[matcher]
 
-    def _in_shown(self, part: ShownPart, query: _Query) -> Message | None:
+    def _in_shown(self, part: HistoryView, query: _Query) -> Message | None:
         if part.rendered is not None:
             return part.rendered if query.holds(part.rendered) else None
         if part.summary is not None and query.holds(part.summary):
@@ -117,7 +119,7 @@ def names_section(matcher: Any) -> bool:
     return isinstance(matcher, (list, tuple)) and any(names_section(element) for element in matcher)
 
 
-def _in_made(part: MadePart, query: _Query) -> Message | None:
+def _in_made(part: InlinePart, query: _Query) -> Message | None:
     if part.pieces:
         for piece in pieces_of(part):
             if query.holds(piece):
@@ -125,7 +127,7 @@ def _in_made(part: MadePart, query: _Query) -> Message | None:
     return part.message if query.holds(part.message) else None
 
 
-def _in_newest(part: ShownPart, query: _Query) -> bool:
+def _in_newest(part: HistoryView, query: _Query) -> bool:
     """Return whether one of a part's newest messages matches."""
     test, end = query.test_in(part.section), part.hi + len(part.tail)
     newest = range(end - 1, max(part.lo, part.hi - NEW) - 1, -1)
@@ -140,7 +142,7 @@ class _Stream:
         self._searches: dict[tuple[str, Matcher], tuple[int, list[int]]] = {}
         """Section and pattern to the index up to which it was searched, and the matches."""
 
-    def matches(self, part: ShownPart, query: _Query) -> list[int]:
+    def matches(self, part: HistoryView, query: _Query) -> list[int]:
         """Return the matching indices in order, at least as far as a part shows them."""
         memo = part.section, query.matcher
         searched, indices = self._searches.get(memo, (0, []))

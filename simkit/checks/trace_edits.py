@@ -28,7 +28,7 @@ def fixed(changes: Changes) -> Callable[[], Changes]:
 def without_part(index: int, event: e.ContextBuilt, part: int, after: Changes) -> Changes:
     """Return a context without one part."""
     left_out = event.parts[part]
-    tokens = left_out.tokens if isinstance(left_out, e.Made) else left_out.rendered_tokens
+    tokens = left_out.tokens if isinstance(left_out, e.InlinePart) else left_out.rendered_tokens
     parts = _but(event.parts, part)
     return {**after, index: replace(event, parts=parts, tokens=event.tokens - tokens)}
 
@@ -36,7 +36,7 @@ def without_part(index: int, event: e.ContextBuilt, part: int, after: Changes) -
 def without_piece(index: int, event: e.ContextBuilt, part: int, inner: int) -> Changes:
     """Return a context in which one section is missing from a message that several share."""
     message_part = event.parts[part]
-    assert isinstance(message_part, e.Made)
+    assert isinstance(message_part, e.InlinePart)
     piece, pieces = message_part.pieces[inner], _but(message_part.pieces, inner)
     parts = _but(event.parts, part)
     if pieces:
@@ -66,7 +66,7 @@ def without_message(
     numbers of settled messages and of cuts so far.
     """
     history_part = event.parts[part]
-    assert isinstance(history_part, e.Shown)
+    assert isinstance(history_part, e.HistoryPart)
     history = replace(
         history_part,
         stream=f"{history_part.stream}~{index}",
@@ -100,7 +100,7 @@ def with_payload(
 
 def _payload_shown(part: e.Part, old: Any, new: Any) -> e.Part:
     """Return the part of a context without the values that a payload no longer has."""
-    if not isinstance(part, e.Made) or not isinstance(old, Mapping):
+    if not isinstance(part, e.InlinePart) or not isinstance(old, Mapping):
         return part
     sections = {part.section, *(piece.section for piece in part.pieces)}
     if "handoff" not in sections:

@@ -348,7 +348,7 @@ def _values_of(event: e.AnyEvent, view: View) -> Iterator[Any]:
         yield from _message_texts(event.message)
     elif isinstance(event, e.ContextBuilt):
         for part in event.parts:
-            if isinstance(part, e.Made):
+            if isinstance(part, e.InlinePart):
                 yield from _message_texts(part.message)
                 entries_shown = part.shown
             else:
@@ -357,7 +357,7 @@ def _values_of(event: e.AnyEvent, view: View) -> Iterator[Any]:
                 yield from _shown_texts(entry)
 
 
-def _shown_texts(part: e.Shown) -> Iterator[Any]:
+def _shown_texts(part: e.HistoryPart) -> Iterator[Any]:
     edits = [cut.becomes for cut in (*part.cuts, *part.tail_cuts)]
     for message in (part.summary, part.rendered, *edits):
         if message is not None:

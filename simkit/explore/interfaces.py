@@ -390,18 +390,15 @@ class ChoosingModel:
         return Handoff(target, kind, payload=payload)
 
 
-class ChoosingTools:
+class ChoosingTools(msgspec.Struct, eq=False):
     """Tools that return what they may; a tool with a function runs for real."""
 
-    def __init__(
-        self,
-        scene: Scene,
-        interfaces: Interfaces,
-        real: Callable[[str], bool],
-        run: Callable[[str, JsonValue], JsonValue],
-    ) -> None:
-        """``real`` returns whether a tool has a function, and ``run`` calls it."""
-        self._scene, self._interfaces, self._real, self._run = scene, interfaces, real, run
+    _scene: Scene
+    _interfaces: Interfaces
+    _real: Callable[[str], bool]
+    """Returns whether a tool has a function."""
+    _run: Callable[[str, JsonValue], JsonValue]
+    """Calls it."""
 
     def begin_turn(self, index: int) -> None:
         """Do nothing: the model begins the turn."""

@@ -278,44 +278,35 @@ class _Answered(NamedTuple):
     """The number of its answer in the turn; calls that were answered together have the same."""
 
 
-class OrderChoices:
+class OrderChoices(msgspec.Struct, eq=False):
     """A schedule whose choices are those of a conversation; it keeps the names of a turn."""
 
     orders_tools = True
 
-    def __init__(
-        self,
-        word: str,
-        choices: Callable[[], Choices],
-        *,
-        is_each: bool,
-        commutes: bool,
-        may_be_at_once: bool,
-    ) -> None:
-        """``choices`` returns those of the turn. With ``is_each`` they take every order in turn.
-
-        With ``may_be_at_once`` the simplest choice is that calls do not wait for each other, which
-        a scenario need not say. Code then asks in an order that may depend on what its clients have
-        cached.
-
-        If what parallel agents do ``commutes``, every order in which they end is enough.
-        """
-        self._word, self._choices, self._is_each, self._commutes = word, choices, is_each, commutes
-        self._may_be_at_once = may_be_at_once
-        self.answers_at_once = True
-        """Whether calls are answered at once, and `pick` is not called."""
-        self._pick: Pick | None = None
-        self._place = 0
-        self._turns: dict[int, list[_Answered]] = {}
-        """For each turn the calls that were answered."""
-        self._again: list[_Answered] | None = None
-        """The rest of the order in which a turn that runs again first ran; None in a new turn."""
-        self._group = 0
-        """The number of the answer that is given now."""
-        self._is_together = False
-        """Whether all calls that wait now are answered together."""
-        self._is_first = False
-        """Whether the last answer was that of the call that was made first."""
+    word: str
+    choices: Callable[[], Choices]
+    """Returns those of the turn."""
+    is_each: bool
+    """Whether they take every order in turn."""
+    commutes: bool
+    """Whether what parallel agents do commutes: then every order in which they end is enough."""
+    may_be_at_once: bool
+    """Whether the simplest choice is that calls do not wait for each other, which a scenario need
+    not say. Code then asks in an order that may depend on what its clients have cached."""
+    answers_at_once: bool = True
+    """Whether calls are answered at once, and `pick` is not called."""
+    _pick: Pick | None = None
+    _place: int = 0
+    _turns: dict[int, list[_Answered]] = {}
+    """For each turn the calls that were answered."""
+    _again: list[_Answered] | None = None
+    """The rest of the order in which a turn that runs again first ran; None in a new turn."""
+    _group: int = 0
+    """The number of the answer that is given now."""
+    _is_together: bool = False
+    """Whether all calls that wait now are answered together."""
+    _is_first: bool = False
+    """Whether the last answer was that of the call that was made first."""
 
     def begin_turn(self, index: int) -> None:
         """Begin a turn with its choices, or run one again, in a new process, as it ran."""
@@ -325,16 +316,16 @@ class OrderChoices:
             self._again = [*self._turns[index]]
             self.answers_at_once = not self._again
             return
-        self._pick = None if self._word == FIFO else self._pick_of(self._choices().below)
+        self._pick = None if self.word == FIFO else self._pick_of(self.choices().below)
         self.answers_at_once = self._pick is None
         self._turns[index] = []
 
     def _pick_of(self, below: Below) -> Pick | None:
-        if self._is_each:
-            return Blocks(below) if self._commutes else any_of(below)
-        if self._may_be_at_once and not below(OFTEN):
+        if self.is_each:
+            return Blocks(below) if self.commutes else any_of(below)
+        if self.may_be_at_once and not below(OFTEN):
             return None
-        return pick_of(self._word, below)
+        return pick_of(self.word, below)
 
     def pick(self, waiting: Sequence[WaitingCall]) -> int:
         """Return the index of the call that is answered next."""
@@ -361,10 +352,10 @@ class OrderChoices:
         """
         if self._again is not None:
             return bool(self._again) and self._again[0].group == self._group
-        may = self._is_first and not (self._is_each and self._was_together())
+        may = self._is_first and not (self.is_each and self._was_together())
         if may and not self._is_together:
-            count = 2 if self._is_each else TOGETHER
-            self._is_together = self._choices().below(count) == count - 1
+            count = 2 if self.is_each else TOGETHER
+            self._is_together = self.choices().below(count) == count - 1
         return self._is_together
 
     def _was_together(self) -> bool:

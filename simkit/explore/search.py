@@ -89,36 +89,29 @@ def _sometimes(tell: Tell) -> Callable[[TallyBuilder], None]:
     return tell_sometimes
 
 
-class InProcess:
+class InProcess(msgspec.Struct, eq=False):
     """Conversations are run here."""
 
-    def __init__(
-        self,
-        run: Run,
-        run_by: enumeration.RunBy,
-        *,
-        turns_max: int,
-        rare: int = 0,
-        is_late: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """``run`` runs drawn conversations, ``run_by`` those of an enumeration.
-
-        ``rare`` is the number of things that may happen rarely.
-        """
-        self._run, self._run_by, self._turns_max = run, run_by, turns_max
-        self._rare, self._is_late = rare, is_late
+    run: Run
+    """Runs drawn conversations."""
+    run_by: enumeration.RunBy
+    """Runs those of an enumeration."""
+    turns_max: int
+    rare: int = 0
+    """The number of things that may happen rarely."""
+    is_late: Callable[[], bool] = lambda: False
 
     def draw(self, chunks: Sequence[Chunk], tell: Tell) -> Iterator[tuple[Chunk, Tally]]:
         """Run chunks one after the other, until it is late."""
         tell_sometimes = _sometimes(tell)
         for chunk in chunks:
             tally = draw(
-                self._run,
+                self.run,
                 chunk,
-                turns_max=self._turns_max,
-                rare=self._rare,
+                turns_max=self.turns_max,
+                rare=self.rare,
                 tell=tell_sometimes,
-                is_late=self._is_late,
+                is_late=self.is_late,
             )
             yield chunk, tally
             if tally.is_stopped:
@@ -126,7 +119,7 @@ class InProcess:
 
     def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, ChoiceLog]]:
         """Make the smallest conversations smaller, one after the other, until it is late."""
-        return _shrunk(self._run, causes, self._is_late)
+        return _shrunk(self.run, causes, self.is_late)
 
     wave = 1
 
@@ -136,15 +129,15 @@ class InProcess:
         """Run intervals one after the other; raise KeyboardInterrupt when it is late."""
 
         def run(source: Source) -> ExploredRun:
-            if self._is_late():
+            if self.is_late():
                 raise KeyboardInterrupt
-            return self._run_by(source)
+            return self.run_by(source)
 
         for number, interval, most in intervals:
             tally, left = enumeration.run_interval(
                 run,
                 interval,
-                turns_max=self._turns_max,
+                turns_max=self.turns_max,
                 most=most,
                 is_late=enumeration.sliced(enumeration.OWN_SLICE_S),
                 tell=_sometimes(tell),

@@ -30,7 +30,7 @@ from simkit.core.redact import Redactor
 from simkit.core.text import counted, shell_word
 from simkit.explore.choices import Choices
 from simkit.explore.users import UserAnswer, UserConversation, UserSession
-from simkit.language.paths import as_text
+from simkit.language.paths import as_text, parts_of
 from simkit.providers.http import HttpAnswer, HttpRequest
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import ParsedRequest
@@ -385,8 +385,7 @@ def persona_count(possible: Any) -> int:
     """Return the number of values that a persona permits."""
     if isinstance(possible, Mapping) and possible.keys() == {SAMPLE}:
         return sum(map(persona_count, possible[SAMPLE]))
-    values = [*possible.values()] if isinstance(possible, Mapping) else possible
-    return math.prod(map(persona_count, values)) if isinstance(values, (list, tuple)) else 1
+    return math.prod(map(persona_count, parts_of(possible)))
 
 
 def _key(persona: Mapping[str, Any]) -> bytes:

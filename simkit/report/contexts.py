@@ -13,7 +13,7 @@ from simkit.language.json_schema import is_array
 from simkit.language.matching.values import ToolName
 from simkit.report.diff_lines import indented, value_lines
 from simkit.report.wording import Paint, call_text, moment, plain, value_text, wrapped
-from simkit.trace.views import CallView, ContextView, MadePart, TurnView, View, run_ids
+from simkit.trace.views import CallView, ContextView, InlinePart, TurnView, View, run_ids
 
 UNSHOWN_MAX: Final = 20
 """The number of left-out items that are listed."""
@@ -143,7 +143,7 @@ def _joint_sections(call: CallView) -> dict[int, str]:
     sections: dict[int, str] = {}
     index = 0
     for part in call.context.parts:
-        if isinstance(part, MadePart):
+        if isinstance(part, InlinePart):
             if part.pieces:
                 sections[index] = " + ".join(dict.fromkeys(piece.section for piece in part.pieces))
             index += 1

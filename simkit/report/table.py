@@ -14,7 +14,7 @@ from simkit.core.text import short, without_secrets_in
 from simkit.language.paths import as_text
 from simkit.report.wording import TEXTS, Paint, call_text, error_text, moment, plain, value_text
 from simkit.trace import events as e
-from simkit.trace.views import CallView, MadePart, View
+from simkit.trace.views import CallView, InlinePart, View
 
 SAID_MAX: Final = 400
 """The length of an answer in a row; a table shows less."""
@@ -83,7 +83,7 @@ def dropped_count(call: CallView) -> int:
     """Return the number of messages that a call's history sections did not show."""
     count = 0
     for part in call.context.parts:
-        if not isinstance(part, MadePart):
+        if not isinstance(part, InlinePart):
             count += part.cuts_hi + len(part.tail_cuts) + min(part.lo, part.hi + len(part.tail))
     return count
 

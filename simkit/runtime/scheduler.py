@@ -77,18 +77,16 @@ class VirtualClock:
 Steps: TypeAlias = Generator[Any, Any, Any]
 
 
-class WaitForAll:
+class WaitForAll(msgspec.Struct, eq=False):
     """Yielded to wait for several tasks, which run beside each other."""
 
-    def __init__(self, steps: list[Steps]) -> None:
-        self.steps = steps
+    steps: list[Steps]
 
 
-class WaitForUser:
-    """Yielded to wait for the user's answer; ``question`` is the interrupt's event."""
+class WaitForUser(msgspec.Struct, eq=False):
+    """Yielded to wait for the user's answer."""
 
-    def __init__(self, question: TurnInterrupted) -> None:
-        self.question = question
+    question: TurnInterrupted
 
 
 class TimedOut(Exception):

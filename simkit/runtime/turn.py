@@ -271,7 +271,7 @@ class HistorySelection(msgspec.Struct):
         self.last_read = source, history_slice.settled
         return history_slice
 
-    def history_of(self, part: e.Shown) -> list[Message]:
+    def history_of(self, part: e.HistoryPart) -> list[Message]:
         """Return the logged messages that a part shows."""
         return self.slices[part.section].messages()
 
@@ -338,7 +338,7 @@ class HistorySelection(msgspec.Struct):
         for message in prompt:
             size = tokens_of(message, turn.compiled.count)
             total += size
-            parts.append(e.Made(message.section, message, size, (), message.number))
+            parts.append(e.InlinePart(message.section, message, size, (), message.number))
         turn.numbers.model_calls += 1
         call = f"c{turn.numbers.model_calls}"
         position, recorder = turn.position(agent, self.run), turn.recorder

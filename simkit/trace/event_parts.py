@@ -32,7 +32,7 @@ class Cut(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     becomes: Message | None = None
 
 
-class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="shown"):
+class HistoryPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="shown"):
     """A range of a filtered history.
 
     A stream is what one agent's filters leave of a log. Its settled part holds the finished turns:
@@ -62,7 +62,7 @@ class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="show
 
 
 @final
-class Made(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="made"):
+class InlinePart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="made"):
     """A message that was made for one context."""
 
     section: str
@@ -71,11 +71,11 @@ class Made(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="made"
     pieces: tuple[Piece, ...] = ()
     of: int = 0
     """The number of the logged message that it shows (the current message); 0 if none."""
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[HistoryPart, ...] = ()
     """The histories that are rendered in its pieces."""
 
 
-Part: TypeAlias = Made | Shown
+Part: TypeAlias = InlinePart | HistoryPart
 
 
 class LeftOut(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="items"):

@@ -22,14 +22,14 @@ from simkit.trace.event_parts import EditedCall as EditedCall
 from simkit.trace.event_parts import ErrorFacts as ErrorFacts
 from simkit.trace.event_parts import Event as Event
 from simkit.trace.event_parts import HandoffEvent as HandoffEvent
+from simkit.trace.event_parts import HistoryPart as HistoryPart
+from simkit.trace.event_parts import InlinePart as InlinePart
 from simkit.trace.event_parts import LeftOut as LeftOut
-from simkit.trace.event_parts import Made as Made
 from simkit.trace.event_parts import Misfit as Misfit
 from simkit.trace.event_parts import Part as Part
 from simkit.trace.event_parts import Piece as Piece
 from simkit.trace.event_parts import PipelineFacts as PipelineFacts
 from simkit.trace.event_parts import Shortened as Shortened
-from simkit.trace.event_parts import Shown as Shown
 from simkit.trace.event_parts import ToolAnswered as ToolAnswered
 from simkit.trace.event_parts import ToolEvent as ToolEvent
 from simkit.trace.event_parts import Unshown as Unshown

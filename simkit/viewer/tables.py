@@ -23,8 +23,8 @@ from simkit.trace import events as e
 from simkit.trace.diff.values import plain
 from simkit.trace.reducers import Appended, Keyed
 from simkit.trace.store import canonical
-from simkit.trace.views import CallView, ContextView, MadePart, ShownPart, TurnView, View, prefix_of
-from simkit.trace.views.contexts import UnshownView
+from simkit.trace.views import CallView, ContextView, InlinePart, TurnView, View, prefix_of
+from simkit.trace.views.contexts import HistoryView, UnshownView
 from simkit.viewer import document
 from simkit.viewer.document import ClaimLine, difference_data
 
@@ -165,10 +165,10 @@ class Contexts:
 
     def _parts(self, context: ContextView) -> Iterable[document.PartData]:
         for index, part in enumerate(context.parts):
-            if isinstance(part, ShownPart):
+            if isinstance(part, HistoryView):
                 yield self._history(part)
                 continue
-            assert isinstance(part, MadePart)
+            assert isinstance(part, InlinePart)
             yield document.PartData(
                 section=part.section,
                 message=self._tables.message(part.message),
@@ -180,7 +180,7 @@ class Contexts:
                 inner=tuple(self._history(inner) for inner in context.inner.get(index, ())),
             )
 
-    def _history(self, part: ShownPart) -> document.PartData:
+    def _history(self, part: HistoryView) -> document.PartData:
         tables, stream = self._tables, part.stream
         index = self._stream_places.get(id(stream))
         if index is None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from simkit.checks.searching import Search
 from simkit.core.messages import Message
 from simkit.language.matching import Matcher, compile_matcher
-from simkit.trace.views import ContextView, MadePart
+from simkit.trace.views import ContextView, InlinePart
 from tests.building import run_yaml
 from tests.checks.judging import PIPELINE
 
@@ -40,7 +40,7 @@ def every_message(context: ContextView) -> list[Message]:
     """The messages of a context, and before each the pieces that it is made of."""
     messages: list[Message] = []
     for part in context.parts:
-        if isinstance(part, MadePart):
+        if isinstance(part, InlinePart):
             messages += [
                 replace(part.message, content=piece.content, section=piece.section, data=None)
                 for piece in part.pieces

@@ -60,12 +60,12 @@ def context_message(
     turn: int = 0,
     pieces: Sequence[tuple[str, str]] = (),
     tokens: int | None = None,
-) -> e.Made:
+) -> e.InlinePart:
     """A message made for one context; ``pieces`` are (section, text) of a shared one."""
     message = Message(
         role, text, f"m{of}" if of else "", agent=agent, turn=turn, section=section
     )  # fmt: skip
-    return e.Made(
+    return e.InlinePart(
         section,
         message,
         chars_over_four(text) if tokens is None else tokens,
@@ -82,9 +82,9 @@ def history(
     lo: int = 0,
     section: str = "history",
     **more: Any,
-) -> e.Shown:
+) -> e.HistoryPart:
     """A history part; ``numbers`` is what it adds to the settled messages of its stream."""
-    return e.Shown(section, stream, lo, tuple(numbers), (), tuple(tail), **more)
+    return e.HistoryPart(section, stream, lo, tuple(numbers), (), tuple(tail), **more)
 
 
 class Story:
@@ -228,7 +228,7 @@ class Story:
 
     # Contexts and messages
 
-    def instructions(self) -> e.Made:
+    def instructions(self) -> e.InlinePart:
         """The acting agent's own instructions, as its recipe makes them."""
         return context_message("instructions", f"I am {self.agent}.", agent=self.agent)
 
@@ -246,7 +246,7 @@ class Story:
         if not parts and not base:
             parts = (self.instructions(),)
         if tokens is None:
-            tokens = sum(part.tokens for part in parts if isinstance(part, e.Made))
+            tokens = sum(part.tokens for part in parts if isinstance(part, e.InlinePart))
         at, session, turn, acting, run_id = self.where()
         self.emit(
             e.ContextBuilt(

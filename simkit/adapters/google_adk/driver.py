@@ -364,11 +364,8 @@ class Running:
         rest = {key: value for key, value in options.items() if key not in (*_RUNNERS, *_SESSIONS)}
         if self._way == "run":
             return list(runner.run(new_message=message, **identity, **rest))
-        made_events = []
         async with aclosing(runner.run_async(new_message=message, **identity, **rest)) as events:
-            async for event in events:
-                made_events.append(event)
-        return made_events
+            return [event async for event in events]
 
     def _begin(self, turn: api.UserTurn) -> tuple[Runner, dict[str, Any]]:
         options = self._options(turn.session)

@@ -34,7 +34,7 @@ def print_of(message: Message) -> Print:
 
 
 class SentStream:
-    """One agent's growing history, for `Shown` events.
+    """One agent's growing history, for `HistoryPart` events.
 
     The common front of two consecutive contexts is settled and reported once; the rest is the tail.
     So a growing context is reported in proportion to its new messages. The same goes for dropped
@@ -60,7 +60,7 @@ class SentStream:
         numbered: Callable[[list[int]], list[int]],
         cuts: Sequence[e.Cut] = (),
         names: Sequence[str] = (),
-    ) -> e.Shown:
+    ) -> e.HistoryPart:
         """Add the next context, and return its event.
 
         ``numbered`` gets the numbers of the messages shared with the last context (its first ones
@@ -83,7 +83,7 @@ class SentStream:
         self._lo, self._tail = lo, numbers[size:]
         self._settled += rest
         self._prints[len(self._settled) :] = prints[size:]
-        return e.Shown(
+        return e.HistoryPart(
             "",
             self.id,
             lo,

@@ -411,11 +411,11 @@ class TraceRecorder(LogRecorder):
             self._agent_runs += 1
         self.limit("model_calls_per_run", run.model_calls)
 
-    def _system_parts(self, run: Run, messages: Sequence[Message]) -> list[e.Made]:
+    def _system_parts(self, run: Run, messages: Sequence[Message]) -> list[e.InlinePart]:
         """Return the system messages at the front of a context, as its first parts."""
         front = takewhile(lambda message: message.role == "system", messages)
         return [
-            e.Made("", replace(message, agent=run.agent), tokens_of(message, self.count))
+            e.InlinePart("", replace(message, agent=run.agent), tokens_of(message, self.count))
             for message in front
         ]
 

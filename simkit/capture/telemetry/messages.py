@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from simkit.capture.telemetry.exports import json_value, mapping_or_empty, text_of
 from simkit.core.messages import ROLE_ALIASES, JsonValue, Message, ToolCall
+from simkit.language.paths import parts_of
 from simkit.providers.values import Offer
 
 _OPENS: Final = ("{", "[")
@@ -40,9 +41,8 @@ def texts_in(value: Any) -> Iterator[str]:
     value = loaded(value)
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from texts_in(item)
+    for part in parts_of(value):
+        yield from texts_in(part)
 
 
 def messages_in(value: Any) -> list[Message]:

@@ -252,9 +252,9 @@ class _Reading:
             # A summarizing agent only makes model calls.
             yield "agents", event.agent
         owner = self._owner(event.agent, "context")
-        histories: list[e.Shown] = []
+        histories: list[e.HistoryPart] = []
         for part in event.parts:
-            histories += part.shown if isinstance(part, e.Made) else [part]
+            histories += part.shown if isinstance(part, e.InlinePart) else [part]
         for history in histories:
             head = f"{owner}: {history.section}"
             for cut in (*history.cuts, *history.tail_cuts):

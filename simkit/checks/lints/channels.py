@@ -16,7 +16,7 @@ from simkit.language.json_schema import is_number
 from simkit.language.paths import as_text, leaves
 from simkit.language.recognition import Sought
 from simkit.trace import events as e
-from simkit.trace.events import Made as MadePart
+from simkit.trace.events import InlinePart
 from simkit.trace.views import CallView, TurnView, View
 
 LABEL_WORDS: Final = 3
@@ -134,7 +134,7 @@ def _report(write: _Write, facts: Facts) -> Iterable[Hit]:
 
 def _new_texts(call: CallView) -> Iterator[str]:
     """Yield the texts of a request that no earlier turn has settled."""
-    parts = ([p.message] if isinstance(p, MadePart) else p.tail for p in call.context.parts)
+    parts = ([p.message] if isinstance(p, InlinePart) else p.tail for p in call.context.parts)
     for message in chain(call.context.own_messages, *parts):
         yield from texts_of(message)
 

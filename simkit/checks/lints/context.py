@@ -11,7 +11,7 @@ from simkit.checks.lints.facts import SHOWN_MAX, Facts, first_of, lint
 from simkit.core.messages import Message
 from simkit.core.text import short_end
 from simkit.trace import events as e
-from simkit.trace.views import CallView, ShownPart, StreamView, View
+from simkit.trace.views import CallView, HistoryView, StreamView, View
 
 WARNED_SHARE: Final = 0.8
 """The share of a budget from which CTX-10 warns."""
@@ -79,7 +79,7 @@ def instructions_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     Code has put the instructions before messages that hold them already. Seen in OpenManus#1272
     and inspect_swe#64.
     """
-    messages = [part.message for part in event.parts if type(part) is e.Made]
+    messages = [part.message for part in event.parts if type(part) is e.InlinePart]
     text = "\n".join(message.content for message in messages if message.role == "system")
     line = text.lstrip().partition("\n")[0]
     again = text.find(line, text.find(line) + 1) if len(line) >= LINE_MIN else -1
@@ -98,7 +98,7 @@ def _is_plain(parts: Sequence[e.Part], agent: str, declared: str) -> bool:
     """Return whether the instructions appear as usual: once, word for word, alone."""
     blocks = 0
     for part in parts:
-        if type(part) is e.Made:
+        if type(part) is e.InlinePart:
             message = part.message
             if part.section == "instructions":
                 if part.pieces or message.content != declared or message.agent != agent:
@@ -129,7 +129,7 @@ def _instructions_in(parts: Sequence[e.Part]) -> list[tuple[str | None, str]]:
     """Return agent and text of every instructions block."""
     blocks: list[tuple[str | None, str]] = []
     for part in parts:
-        if type(part) is not e.Made:
+        if type(part) is not e.InlinePart:
             continue
         message = part.message
         if part.pieces:
@@ -142,7 +142,7 @@ def _instructions_in(parts: Sequence[e.Part]) -> list[tuple[str | None, str]]:
     return blocks
 
 
-def _is_spoken_for(part: e.Made) -> bool:
+def _is_spoken_for(part: e.InlinePart) -> bool:
     """Return whether a made message carries an agent's name: instructions and summaries do."""
     message = part.message
     return message.agent is not None and not message.id and part.section != "summary"
@@ -186,7 +186,7 @@ def current_message_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     call = facts.view.calls[event.call]
     sections: list[str] = []
     for part in call.context.parts:
-        if type(part) is ShownPart:
+        if type(part) is HistoryView:
             sections += [part.section] * _times_shown(part, identity, event.turn)
         elif identity in (part.message.id, f"m{part.of}"):
             sections.append(part.section)
@@ -224,7 +224,7 @@ def _is_as_often_said(call: CallView, view: View) -> bool:
     return len(appearances) <= times
 
 
-def _times_shown(part: ShownPart, identity: str, turn: int) -> int:
+def _times_shown(part: HistoryView, identity: str, turn: int) -> int:
     """Return how often the current turn's part of a history shows a message."""
     times = 0
     hi, lo = part.hi, part.lo
@@ -269,7 +269,9 @@ class _Shares:
         self.names: set[str] = set()
         """The agents that caused what is irrelevant in the newest context."""
 
-    def of_history(self, part: ShownPart, agent: str, relevant: frozenset[str], view: View) -> int:
+    def of_history(
+        self, part: HistoryView, agent: str, relevant: frozenset[str], view: View
+    ) -> int:
         """Return the irrelevant tokens that a history shows."""
         stream = part.stream
         key = (stream.id, agent)
@@ -332,7 +334,7 @@ def irrelevant_share(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     irrelevant, total = 0, event.tokens
     shares.names.clear()
     for part in call.context.parts:
-        if type(part) is ShownPart:
+        if type(part) is HistoryView:
             irrelevant += shares.of_history(part, agent, relevant, view)
         elif part.pieces:
             total -= sum(p.tokens for p in part.pieces if p.section in RECALLED)
@@ -373,7 +375,7 @@ def filtered_comes_back(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     summarized.
     """
     if _Filtered not in facts.notes and not any(
-        type(part) is e.Shown and (part.cuts or part.tail_cuts) for part in event.parts
+        type(part) is e.HistoryPart and (part.cuts or part.tail_cuts) for part in event.parts
     ):
         return  # Before a filter has dropped anything, nothing can come back.
     call = facts.view.calls[event.call]
@@ -441,8 +443,8 @@ def unfilled(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
 def _texts_of_code(event: e.ContextBuilt, facts: Facts) -> Iterator[str]:
     """Yield the prompts of a request, and its new messages that nobody has said."""
     for part in event.parts:
-        numbers = part.tail if type(part) is e.Shown else ()
-        messages = [part.message] if type(part) is e.Made else []
+        numbers = part.tail if type(part) is e.HistoryPart else ()
+        messages = [part.message] if type(part) is e.InlinePart else []
         messages += [facts.view.messages[each] for each in numbers if facts.writers.get(each)]
         yield from (each.content for each in messages if each.role in ("system", "user"))
 

@@ -14,7 +14,7 @@ from simkit.core.messages import JsonValue, Message
 from simkit.core.text import parted_at
 from simkit.language.paths import leaves
 from simkit.trace import events as e
-from simkit.trace.views import Arrival, CallView, MadePart, ShownPart, View
+from simkit.trace.views import Arrival, CallView, HistoryView, InlinePart, View
 from simkit.trace.views.arrivals import SETTLED_MAX
 
 
@@ -101,7 +101,7 @@ def _lost_request(event: e.ContextBuilt, view: View) -> _Lost | None:
 
 
 def _is_said_before(
-    parts: Sequence[MadePart | ShownPart], handoff: HandoffEvent, view: View
+    parts: Sequence[InlinePart | HistoryView], handoff: HandoffEvent, view: View
 ) -> bool:
     """Return whether the same words were used before.
 
@@ -147,10 +147,10 @@ GRAPH_SECTIONS: Final = TASK_SECTIONS | {"input", "upstream"}
 """In a graph, a node's output is the next node's request."""
 
 
-def _shows_message(part: MadePart | ShownPart, identity: str, isolated: frozenset[str]) -> bool:
+def _shows_message(part: InlinePart | HistoryView, identity: str, isolated: frozenset[str]) -> bool:
     """Return whether a part has the message of this id, or is of a section in its place."""
     number = int(identity[1:]) if identity else -1
-    if type(part) is MadePart:
+    if type(part) is InlinePart:
         sections = {part.section, *(piece.section for piece in part.pieces)}
         return part.of == number or not isolated.isdisjoint(sections)
     if not identity:
@@ -160,7 +160,7 @@ def _shows_message(part: MadePart | ShownPart, identity: str, isolated: frozense
 
 
 def is_shown(
-    parts: Sequence[MadePart | ShownPart],
+    parts: Sequence[InlinePart | HistoryView],
     turn_message: Message | None,
     others: Sequence[str],
     isolated: frozenset[str],
@@ -182,7 +182,7 @@ def inner_texts(value: JsonValue) -> Iterator[str]:
         yield from (text for text in leaves(value) if isinstance(text, str))
 
 
-def _is_settled(part: ShownPart, number: int) -> bool:
+def _is_settled(part: HistoryView, number: int) -> bool:
     """Return whether a message is among the settled ones, searched from the newest on.
 
     This happens in a resumed turn, or if a driver settles messages that were shown before.
@@ -194,10 +194,10 @@ def _is_settled(part: ShownPart, number: int) -> bool:
     return False
 
 
-def _texts(parts: Sequence[MadePart | ShownPart], settled_max: int) -> Iterator[str]:
+def _texts(parts: Sequence[InlinePart | HistoryView], settled_max: int) -> Iterator[str]:
     """Yield the texts of a context: made ones, this turn's, then the newest settled ones."""
     for part in parts:
-        if type(part) is MadePart:
+        if type(part) is InlinePart:
             yield part.message.content
             continue
         if part.rendered is not None:

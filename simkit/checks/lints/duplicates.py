@@ -14,7 +14,7 @@ from simkit.core.messages import Message, as_json
 from simkit.core.text import short
 from simkit.language.recognition import Sought
 from simkit.trace import events as e
-from simkit.trace.views import ContextView, ShownPart, StreamView, TurnView, View
+from simkit.trace.views import ContextView, HistoryView, StreamView, TurnView, View
 
 Pair = tuple[str, str, str, str]
 """The two messages, each by id (empty if it was made) and section."""
@@ -71,7 +71,7 @@ class _StreamState:
             return first
         return index
 
-    def pairs_with(self, by_key: MessagesByKey, part: ShownPart) -> Iterable[Pair]:
+    def pairs_with(self, by_key: MessagesByKey, part: HistoryView) -> Iterable[Pair]:
         """Yield the pairs of settled messages and of the context's other ones."""
         for message, section in () if self.texts.keys().isdisjoint(by_key) else by_key.values():
             twin = self.twin(message)
@@ -82,7 +82,7 @@ class _StreamState:
 class _ReadStreams(dict[str, _StreamState]):
     """The streams of contexts as far as they were read, by their ids."""
 
-    def settle(self, part: ShownPart, pairs: list[Pair]) -> _StreamState:
+    def settle(self, part: HistoryView, pairs: list[Pair]) -> _StreamState:
         """Read the messages of a stream that were settled since the lint last looked at it."""
         stream = self.get(part.stream.id)
         if stream is None or stream.stream is not part.stream:
@@ -100,7 +100,7 @@ class _ReadStreams(dict[str, _StreamState]):
         stream.read = max(stream.read, part.hi)
         return stream
 
-    def cross(self, shown_parts: Sequence[ShownPart], pairs: list[Pair]) -> None:
+    def cross(self, shown_parts: Sequence[HistoryView], pairs: list[Pair]) -> None:
         """Compare the histories of one context with each other, once for each new message."""
         for part in shown_parts:
             stream_state = self[part.stream.id]
@@ -112,7 +112,7 @@ class _ReadStreams(dict[str, _StreamState]):
             if other.stream is not part.stream:
                 self._cross_one(part, other, pairs)
 
-    def _cross_one(self, part: ShownPart, second: ShownPart, pairs: list[Pair]) -> None:
+    def _cross_one(self, part: HistoryView, second: HistoryView, pairs: list[Pair]) -> None:
         stream_state, against = self[part.stream.id], self[second.stream.id]
         entries = part.stream.entries
         start = max(stream_state.crossed.get(second.stream.id, 0), part.lo)
@@ -221,13 +221,13 @@ def _pairs_in(context: ContextView, streams: _ReadStreams, event: e.ContextBuilt
     """Return the pairs in a context; of histories and of a run only those that are new."""
     pairs: list[Pair] = []
     by_key: MessagesByKey = {}
-    shown_parts = [part for part in context.parts if type(part) is ShownPart]
+    shown_parts = [part for part in context.parts if type(part) is HistoryView]
     if event.base:
         for message in context.own_messages:
             _join(by_key, message, "run", pairs)
     else:
         for part in context.parts:
-            if type(part) is ShownPart or part.section == "instructions":
+            if type(part) is HistoryView or part.section == "instructions":
                 continue
             if part.message.content:
                 _join(by_key, part.message, part.section, pairs)
@@ -276,7 +276,7 @@ def _join(by_key: MessagesByKey, message: Message, section: str, pairs: list[Pai
         pairs.append((other[0].id, other[1], message.id, section))
 
 
-def _join_tail(by_key: MessagesByKey, part: ShownPart, pairs: list[Pair], several: bool) -> None:
+def _join_tail(by_key: MessagesByKey, part: HistoryView, pairs: list[Pair], several: bool) -> None:
     """Add the current turn's messages; also by their ids if another history shows them."""
     tail, section = part.tail, part.section
     for index in range(max(0, part.lo - part.hi), len(tail)):

@@ -36,7 +36,7 @@ class _Past:
         """Session and agent to the relation of its first call in its last turn."""
         self.cut: dict[tuple[str, str], int] = {}
         """Session and agent to the last turn that left messages out, without a text for them."""
-        self.prompts: dict[tuple[str, str], Sequence[e.Made]] = {}
+        self.prompts: dict[tuple[str, str], Sequence[e.InlinePart]] = {}
         """Session and agent to what code has put into its last request."""
         self.instructions: dict[tuple[str, str], int] = {}
         """Session and agent to the last turn in which it was sent instructions."""
@@ -52,7 +52,7 @@ def _relate(event: e.ContextBuilt, facts: Facts) -> None:
         return
     past.relations, past.call = past.relations or Relations(facts.view), event.call
     past.relation = relation = past.relations.add(facts.view.calls[event.call])
-    key, prompts = (event.session, event.agent), [p for p in event.parts if type(p) is e.Made]
+    key, prompts = (event.session, event.agent), [p for p in event.parts if type(p) is e.InlinePart]
     is_new, past.prompts[key] = past.prompts.get(key) != prompts, prompts
     if is_new or (relation is not None and relation.kind == "summarised"):
         past.cut.pop(key, None)
@@ -69,7 +69,7 @@ def instructions_gone(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     llama_index#17721.
     """
     past, key, turn = facts.notes_of(_Past), (event.session, event.agent), facts.view.turns[-1]
-    if any(type(part) is e.Made and part.message.role == "system" for part in event.parts):
+    if any(type(part) is e.InlinePart and part.message.role == "system" for part in event.parts):
         past.instructions[key] = event.turn
     elif key in past.instructions and past.relation is not None and turn.message is not None:
         call = facts.view.calls[event.call]
@@ -355,7 +355,7 @@ def author_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     voltagent#1026.
     """
     others, view = facts.notes_of(_Others), facts.view
-    parts = [part for part in event.parts if type(part) is e.Shown]
+    parts = [part for part in event.parts if type(part) is e.HistoryPart]
     for number in (n for part in parts for n in (*part.kept, *part.tail) if n in others):
         author, turn, is_listed = others[number]
         earlier = view.turns[turn - 1]

@@ -89,14 +89,14 @@ def _opening_of(parts: Iterable[e.Part], notes: _Prefixes) -> tuple[tuple[str, s
     """Return the messages before a history, and the number of the first one in that."""
     opening: list[tuple[str, str]] = []
     for part in parts:
-        if type(part) is e.Shown:
+        if type(part) is e.HistoryPart:
             return (*opening, (part.stream, str(_first_in(part, notes.firsts))))
-        assert type(part) is e.Made
+        assert type(part) is e.InlinePart
         opening.append((part.message.role, part.message.content))
     return tuple(opening)
 
 
-def _first_in(part: e.Shown, firsts: dict[str, int]) -> int:
+def _first_in(part: e.HistoryPart, firsts: dict[str, int]) -> int:
     """Return the first message of a stream, which a window may leave out."""
     if part.restarts:
         firsts.pop(part.stream, None)

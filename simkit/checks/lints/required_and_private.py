@@ -20,7 +20,7 @@ from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.paths import as_text, leaves, parts_of
 from simkit.language.recognition import Sought, whole_places
 from simkit.trace import events as e
-from simkit.trace.views import CallView, ContextView, MadePart, ShownPart, StreamView
+from simkit.trace.views import CallView, ContextView, HistoryView, InlinePart, StreamView
 
 _encode = msgspec.json.Encoder().encode
 _words_of = re.compile(r"\w+").findall
@@ -203,7 +203,7 @@ class _Secrets:
             yield from self._in_message(message, "run", event.agent)
         if not event.base:
             for part in context.parts:
-                if isinstance(part, MadePart):
+                if isinstance(part, InlinePart):
                     for section, text in _made_texts(part):
                         yield from self._in_text(text, section)
                 elif part.rendered is not None:
@@ -228,7 +228,7 @@ class _Secrets:
         if message.agent != agent:
             yield from self._in_text("\n".join(texts_of(message)), section)
 
-    def _in_settled(self, part: ShownPart, agent: str) -> Iterator[tuple[str, _Secret]]:
+    def _in_settled(self, part: HistoryView, agent: str) -> Iterator[tuple[str, _Secret]]:
         """Search for new secrets in old messages, and for all secrets in new ones."""
         index = self._indexes.get(part.stream.id)
         if index is None or index.stream is not part.stream:
@@ -321,7 +321,7 @@ def _texts_in(value: Any) -> Iterator[str]:
             yield leaf.content if isinstance(leaf, Message) else leaf
 
 
-def _made_texts(part: MadePart) -> Iterator[tuple[str, str]]:
+def _made_texts(part: InlinePart) -> Iterator[tuple[str, str]]:
     """Yield (section, text) of a made message, without instructions."""
     if part.pieces:
         for piece in part.pieces:

@@ -15,7 +15,7 @@ from simkit.checks.lints.facts import Facts, first_of, lint
 from simkit.core.messages import JsonValue, Message, ToolCall
 from simkit.core.text import counted
 from simkit.trace import events as e
-from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView, View
+from simkit.trace.views import ContextView, HistoryView, InlinePart, StreamView, View
 
 
 class PendingCall(NamedTuple):
@@ -126,7 +126,7 @@ class SettledWalk(Walk):
         self._reach: list[int] = []
         """For each of them, the last index that answers it or one before it."""
 
-    def read_on(self, part: ShownPart) -> None:
+    def read_on(self, part: HistoryView) -> None:
         """Read the new messages up to the last one that a part shows."""
         hi, entries, waiting = part.hi, self.stream.entries, self.open
         for index in range(self.read, hi):
@@ -165,7 +165,7 @@ class SettledWalk(Walk):
         for later in range(at, len(self._reach)):
             self._reach[later] = index
 
-    def cut_off(self, part: ShownPart) -> Iterator[Odd]:
+    def cut_off(self, part: HistoryView) -> Iterator[Odd]:
         """Yield the results that a part shows without their calls."""
         lo = part.lo
         before = bisect_left(self._starts, lo) - 1
@@ -194,7 +194,7 @@ class _ContextWalk(Walk):
         self.has_speech = False
         """Whether any message so far is no system message."""
 
-    def take_made(self, part: MadePart) -> None:
+    def take_made(self, part: InlinePart) -> None:
         """Add a message that was made for this context, or that a driver saw in it."""
         message = part.message
         if message.role != "system":
@@ -215,7 +215,7 @@ class _ContextWalk(Walk):
         if not message.content and is_empty(message):
             self.odd.empty.append(Odd(message, section, -1))
 
-    def take_shown(self, part: ShownPart, settled: SettledWalk) -> None:
+    def take_shown(self, part: HistoryView, settled: SettledWalk) -> None:
         """Add a part of a history; of its settled messages only new ones are read."""
         lo, hi = part.lo, part.hi
         fresh = settled.fresh()
@@ -284,9 +284,9 @@ class _ContextOrder:
         """Walk through the messages of a context."""
         walk = _ContextWalk(is_planned)
         for part in context.parts:
-            if type(part) is MadePart:
+            if type(part) is InlinePart:
                 walk.take_made(part)
-            elif type(part) is ShownPart:
+            elif type(part) is HistoryView:
                 if part.rendered is not None:
                     walk.take_one(part.rendered, part.section)
                 else:

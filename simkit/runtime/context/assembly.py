@@ -17,7 +17,7 @@ from simkit.runtime.context.history import Slice
 from simkit.runtime.context.rendering import Counter, Root
 from simkit.runtime.context.section_text import Say, SectionText, SectionTexts
 from simkit.spec.pipeline import recipe as r
-from simkit.trace.events import Made, Part, Piece, Shortened, Shown, Unshown
+from simkit.trace.events import HistoryPart, InlinePart, Part, Piece, Shortened, Unshown
 
 
 class Sources(Protocol):
@@ -201,7 +201,7 @@ class _TextEntry:
     def __init__(self, section: Section, count: Counter, agent: str | None) -> None:
         """``agent`` is the speaker of instructions; None for other texts."""
         self.section, self._count, self._agent = section, count, agent
-        self._last: Made | None = None
+        self._last: InlinePart | None = None
         self.constant = self._put(section.constant) if section.constant is not None else None
 
     def make(self, root: Root, _sources: Sources, _current: Current) -> Put:
@@ -217,7 +217,7 @@ class _TextEntry:
         tokens = self._count(text)
         name = self.section.name
         message = Message(self.section.role, text, agent=self._agent, section=name)
-        self._last = part = Made(name, message, tokens)
+        self._last = part = InlinePart(name, message, tokens)
         return Put(part, tokens, left_out)
 
 
@@ -243,7 +243,7 @@ class _CurrentEntry:
             data=message.data,
             section=self.section.name,
         )
-        return Put(Made(self.section.name, text_message, tokens, (), number), tokens)
+        return Put(InlinePart(self.section.name, text_message, tokens, (), number), tokens)
 
 
 class _Shared:
@@ -256,7 +256,7 @@ class _Shared:
 
     def make(self, root: Root, sources: Sources, current: Current) -> Put:
         pieces: list[Piece] = []
-        shown_parts: list[Shown] = []
+        shown_parts: list[HistoryPart] = []
         left_out: list[Unshown] = []
         number, identity, turn, agent = 0, "", 0, None
         for entry in self._entries:
@@ -265,7 +265,7 @@ class _Shared:
             left_out += put.left_out
             if part is None:
                 continue
-            if isinstance(part, Shown):
+            if isinstance(part, HistoryPart):
                 shown_parts.append(part)
                 if part.rendered is None:
                     continue
@@ -282,7 +282,7 @@ class _Shared:
         name, role = pieces[0].section, self.section.role
         message = Message(role, content, identity, agent=agent, turn=turn, section=name)
         tokens = self._count(content)
-        part_ = Made(name, message, tokens, tuple(pieces), number, tuple(shown_parts))
+        part_ = InlinePart(name, message, tokens, tuple(pieces), number, tuple(shown_parts))
         return Put(part_, tokens, left_out)
 
 
@@ -358,14 +358,14 @@ class ContextMessages(msgspec.Struct, frozen=True):
     parts: Sequence[Part]
     own: tuple[Message, ...]
     """The run's own messages."""
-    history: Callable[[Shown], list[Message]]
+    history: Callable[[HistoryPart], list[Message]]
     """Returns the messages that a part shows."""
 
     def sections(self) -> dict[str, list[Message]]:
         """Return the messages of each section."""
         by_name: dict[str, list[Message]] = {}
         for part in self.parts:
-            if isinstance(part, Made):
+            if isinstance(part, InlinePart):
                 for piece in part.pieces:
                     piece_message = replace(
                         part.message, content=piece.content, section=piece.section
@@ -386,7 +386,7 @@ class ContextMessages(msgspec.Struct, frozen=True):
         return [*all_messages, *(replace(message, section="run") for message in self.own)]
 
     def _of(self, part: Part) -> list[Message]:
-        if isinstance(part, Made):
+        if isinstance(part, InlinePart):
             return [part.message]
         if part.rendered is not None:
             return [part.rendered]

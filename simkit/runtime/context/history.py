@@ -19,7 +19,7 @@ from simkit.core.messages import HANDOFF_PREFIX, Message
 from simkit.language.matching import compile_matcher
 from simkit.runtime.context.rendering import Counter, tokens_of
 from simkit.spec.pipeline import recipe
-from simkit.trace.events import Cut, Shown
+from simkit.trace.events import Cut, HistoryPart
 
 # Filters: pure functions of one message, named in the trace if they drop or edit it
 
@@ -149,7 +149,7 @@ class Stream:
 class Slice(msgspec.Struct, frozen=True, gc=False):
     """The messages that a history section shows in one context."""
 
-    shown_part: Shown
+    shown_part: HistoryPart
     tokens: int
     stream: Stream
     tail: Entries
@@ -245,7 +245,7 @@ class HistoryReader:
             lo, tokens = self._part(stream, tail)
         elif self._later:
             tokens = stream.tokens + sum(size for _, size in tail)
-        history_part = Shown(
+        history_part = HistoryPart(
             self.section,
             stream.id,
             lo,

@@ -35,18 +35,13 @@ HISTORY: Final = SectionText("history")
 """A history consists of messages and has no text of its own."""
 
 
-class SectionTexts:
+class SectionTexts(msgspec.Struct, eq=False):
     """The functions that make sections' texts."""
 
-    def __init__(
-        self,
-        instructions: str,
-        count: Counter,
-        function: Callable[[str], Callable[..., Any]],
-        scopes: Mapping[str, str],
-    ) -> None:
-        self._instructions, self._count, self._function = instructions, count, function
-        self._scopes = scopes
+    _instructions: str
+    _count: Counter
+    _function: Callable[[str], Callable[..., Any]]
+    _scopes: Mapping[str, str]
 
     def constant_of(self, item: r.Item) -> SectionText | None:
         """Return the text that a section has for every root; None if the root decides."""

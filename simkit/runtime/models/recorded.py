@@ -55,22 +55,17 @@ class Provider(Protocol):
         """Return the answer; raise CassetteMissed if there is none."""
 
 
-class RecordedModel:
+class RecordedModel(msgspec.Struct, eq=False):
     """A model that calls a provider for agents without reply lines; the others use their lines."""
 
-    def __init__(
-        self,
-        script: TurnModel,
-        has_lines: Callable[[int, str], bool],
-        speakers: Mapping[str, Speaker],
-        provider: Provider,
-    ) -> None:
-        """``has_lines`` returns whether the turn at an index has lines for an agent."""
-        self._script, self._has_lines = script, has_lines
-        self._speakers, self._provider = speakers, provider
-        self._place = 0
-        self._thoughts: dict[str, list[Thoughts]] = {}
-        """Run to the reasoning before each of its replies."""
+    _script: TurnModel
+    _has_lines: Callable[[int, str], bool]
+    """Returns whether the turn at an index has lines for an agent."""
+    _speakers: Mapping[str, Speaker]
+    _provider: Provider
+    _place: int = 0
+    _thoughts: dict[str, list[Thoughts]] = {}
+    """Run to the reasoning before each of its replies."""
 
     def begin_turn(self, index: int) -> None:
         """Begin the turn at this index."""

@@ -52,17 +52,13 @@ def agents_in(turns: Iterable[TurnScript]) -> Iterator[str]:
                     yield line.answer.reply.to
 
 
-class ScriptedLines:
+class ScriptedLines(msgspec.Struct, eq=False):
     """Reply lines as answers; each is checked with the request that it answers."""
 
-    def __init__(
-        self,
-        tool_args: Mapping[str, JsonValue],
-        schemas: Mapping[str, JsonValue],
-        function: Callable[[str], Callable[..., Any]],
-    ) -> None:
-        """``tool_args`` are the tools' argument schemas, by name."""
-        self._tool_args, self._schemas, self._function = tool_args, schemas, function
+    _tool_args: Mapping[str, JsonValue]
+    """The tools' argument schemas, by name."""
+    _schemas: Mapping[str, JsonValue]
+    _function: Callable[[str], Callable[..., Any]]
 
     def answer(self, line: ScriptLine, request: ModelRequest, where: SourcePath) -> Answer:
         """Return a line's answer, computed if it is a function.
@@ -291,21 +287,18 @@ def context_root(request: ModelRequest) -> dict[str, Any]:
     }
 
 
-class ScriptedTools:
+class ScriptedTools(msgspec.Struct, eq=False):
     """Tools that the scenario answers; a tool without results runs for real."""
 
-    def __init__(
-        self,
-        turns: Sequence[Mapping[str, ToolAnswers]],
-        shared: Mapping[str, ToolAnswers],
-        functions: Mapping[str, str],
-        run: Callable[[str, Mapping[str, Any]], Any],
-    ) -> None:
-        """``functions`` are the tools' real functions; ``run`` calls one by its name."""
-        self._turns, self._shared, self._functions, self._run = turns, shared, functions, run
-        self._place = 0
-        self._used: dict[str, set[int]] = {}
-        self._calls: dict[str, int] = {}
+    _turns: Sequence[Mapping[str, ToolAnswers]]
+    _shared: Mapping[str, ToolAnswers]
+    _functions: Mapping[str, str]
+    """The tools' real functions."""
+    _run: Callable[[str, Mapping[str, Any]], Any]
+    """Calls one by its name."""
+    _place: int = 0
+    _used: dict[str, set[int]] = {}
+    _calls: dict[str, int] = {}
 
     def begin_turn(self, index: int) -> None:
         """Begin a turn with its results."""

@@ -11,7 +11,7 @@ import msgspec
 from simkit.core.messages import ABSENT, Message
 from simkit.language.matching.values import ToolName
 from simkit.trace.diff.values import Edit, aligned, edits, key_of, message_fields, plain
-from simkit.trace.views import CallView, ContextView, MadePart, StreamView, TurnView
+from simkit.trace.views import CallView, ContextView, InlinePart, StreamView, TurnView
 
 # Fingerprints of contexts: two that share a long history are compared in logarithmic time
 #
@@ -96,7 +96,7 @@ class Fingerprints:
         """Return the fingerprint of a context of a finished run."""
         pieces: list[tuple[Chain, int, int]] = []
         for part in context.parts:
-            if isinstance(part, MadePart):
+            if isinstance(part, InlinePart):
                 pieces.append(_whole(part.message))
             elif part.rendered is not None:
                 pieces.append(_whole(part.rendered))

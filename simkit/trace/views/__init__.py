@@ -4,9 +4,9 @@ A view is built in one pass over the events. Each event costs only its new value
 shared: contexts are ranges over one log, state snapshots share their values.
 """
 
-from simkit.trace.events import Made as MadePart
+from simkit.trace.events import InlinePart
 from simkit.trace.views.arrivals import Arrival
-from simkit.trace.views.contexts import ContextView, ShownPart, StreamView, pieces_of
+from simkit.trace.views.contexts import ContextView, HistoryView, StreamView, pieces_of
 from simkit.trace.views.prefixes import Prefix, Relation, Relations, prefix_of, shows_past
 from simkit.trace.views.turns_and_calls import (
     LOG_FIELDS,

@@ -17,8 +17,8 @@ import msgspec
 from simkit.core.messages import JsonValue, Message
 from simkit.language.paths import as_text, is_array
 from simkit.language.recognition import Sought
-from simkit.trace.events import Made as MadePart
-from simkit.trace.views.contexts import ContextView, ShownPart
+from simkit.trace.events import InlinePart
+from simkit.trace.views.contexts import ContextView, HistoryView
 
 if TYPE_CHECKING:
     from simkit.trace.views.turns_and_calls import HandoffView, RunView
@@ -275,7 +275,7 @@ def _leaves(value: JsonValue, at: str) -> Iterator[tuple[str, JsonValue]]:
 def _made_texts(context: ContextView) -> Iterator[tuple[str, str, int]]:
     """Yield (section, text, number of the logged message in it) of what was made for a context."""
     for part in context.parts:
-        if isinstance(part, MadePart):
+        if isinstance(part, InlinePart):
             for piece in part.pieces:
                 yield piece.section, piece.content, part.of
             if not part.pieces:
@@ -292,7 +292,7 @@ def _made_texts(context: ContextView) -> Iterator[tuple[str, str, int]]:
 def _shown_messages(context: ContextView, with_settled: bool) -> Iterator[tuple[str, Message]]:
     """Yield logged messages with their section: this turn's, then the newest of earlier turns."""
     for part in context.parts:
-        if isinstance(part, ShownPart) and part.rendered is None:
+        if isinstance(part, HistoryView) and part.rendered is None:
             messages = part.tail[max(0, part.lo - part.hi) :]
             if with_settled:
                 messages += part.stream.entries[max(part.lo, part.hi - SETTLED_MAX) : part.hi]

@@ -13,7 +13,7 @@ from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.matching.values import ToolName
 from simkit.language.paths import as_text
 from simkit.trace import events as e
-from simkit.trace.events import Made as MadePart
+from simkit.trace.events import InlinePart
 
 
 class StreamView:
@@ -34,17 +34,19 @@ class StreamView:
         return self._sums[hi] - self._sums[lo]
 
 
-def pieces_of(part: MadePart) -> Iterator[Message]:
+def pieces_of(part: InlinePart) -> Iterator[Message]:
     """Yield the piece of each section that shares a message, as a message of its own."""
     for piece in part.pieces:
         yield replace(part.message, content=piece.content, section=piece.section, data=None)
 
 
 @final
-class ShownPart:
+class HistoryView:
     """A range of a filtered history."""
 
-    def __init__(self, part: e.Shown, stream: StreamView, messages: Mapping[int, Message]) -> None:
+    def __init__(
+        self, part: e.HistoryPart, stream: StreamView, messages: Mapping[int, Message]
+    ) -> None:
         self.section, self.stream, self.lo = part.section, stream, part.lo
         self.stream_messages = messages
         self.hi, self.cuts_hi = len(stream.entries), len(stream.cuts)
@@ -101,11 +103,11 @@ class ShownPart:
 class Messages(Sequence[Message]):
     """The messages of a context, or of one of its sections, made one by one on access."""
 
-    def __init__(self, parts: Sequence[MadePart | ShownPart | list[Message]]) -> None:
+    def __init__(self, parts: Sequence[InlinePart | HistoryView | list[Message]]) -> None:
         self._parts = parts
         self._starts = [0]
         for part in parts:
-            size = 1 if isinstance(part, MadePart) else len(part)
+            size = 1 if isinstance(part, InlinePart) else len(part)
             self._starts.append(self._starts[-1] + size)
 
     def __len__(self) -> int:
@@ -113,9 +115,9 @@ class Messages(Sequence[Message]):
 
     def __iter__(self) -> Iterator[Message]:
         for part in self._parts:
-            if isinstance(part, MadePart):
+            if isinstance(part, InlinePart):
                 yield part.message
-            elif isinstance(part, ShownPart):
+            elif isinstance(part, HistoryView):
                 yield from map(part.message, range(len(part)))
             else:
                 yield from part
@@ -129,9 +131,9 @@ class Messages(Sequence[Message]):
             raise IndexError(index)
         position = bisect_left(self._starts, index + 1) - 1
         part = self._parts[position]
-        if isinstance(part, MadePart):
+        if isinstance(part, InlinePart):
             return part.message
-        if isinstance(part, ShownPart):
+        if isinstance(part, HistoryView):
             return part.message(index - self._starts[position])
         return part[index - self._starts[position]]
 
@@ -213,8 +215,8 @@ class ContextView:
     def __init__(
         self,
         event: e.ContextBuilt,
-        parts: list[MadePart | ShownPart],
-        inner: Mapping[int, Sequence[ShownPart]],
+        parts: list[InlinePart | HistoryView],
+        inner: Mapping[int, Sequence[HistoryView]],
         unshown: UnshownView,
         definitions: Mapping[int, ToolName],
     ) -> None:
@@ -256,7 +258,7 @@ class ContextView:
         if self.named is not None:
             return list(dict.fromkeys(m.section for m in self.sectioned()))
         for part in self.parts:
-            if isinstance(part, MadePart):
+            if isinstance(part, InlinePart):
                 for piece in part.pieces:
                     names[piece.section] = None
                 if not part.pieces:
@@ -269,11 +271,11 @@ class ContextView:
 
     def section(self, name: str) -> Messages:
         """Return the messages of one section; of a shared message, its own piece."""
-        parts: list[MadePart | ShownPart | list[Message]] = []
+        parts: list[InlinePart | HistoryView | list[Message]] = []
         if self.named is not None:
             return Messages([[m for m in self.sectioned() if m.section == name]])
         for part in self.parts:
-            if isinstance(part, ShownPart):
+            if isinstance(part, HistoryView):
                 if part.section == name:
                     parts.append(part)
             elif part.pieces:
@@ -306,10 +308,10 @@ class ContextView:
         """Return the items that other sections read and left out, with the reason."""
         return list(self.unshown)
 
-    def histories(self) -> Iterator[ShownPart]:
+    def histories(self) -> Iterator[HistoryView]:
         """Yield the parts of histories, also those that are rendered in a shared message."""
         for index, part in enumerate(self.parts):
-            if type(part) is ShownPart:
+            if type(part) is HistoryView:
                 yield part
             else:
                 yield from self.inner.get(index, ())
@@ -317,7 +319,7 @@ class ContextView:
     def weights(self) -> Iterator[tuple[str, str | None, int]]:
         """Yield (section, agent, tokens) of every message; linear in the context."""
         for part in self.parts:
-            if isinstance(part, MadePart):
+            if isinstance(part, InlinePart):
                 if part.pieces:
                     for piece in part.pieces:
                         yield piece.section, None, piece.tokens
@@ -344,7 +346,7 @@ class ContextView:
         sections_read = {"current_message", "run"} | {
             part.section
             for part in self.parts
-            if isinstance(part, ShownPart) and part.rendered is None
+            if isinstance(part, HistoryView) and part.rendered is None
         }
         sizes: dict[str, int] = {}
         total = 0

@@ -19,8 +19,8 @@ from simkit.core.messages import JsonValue, Message
 from simkit.core.text import parted_at, short_both
 from simkit.language.matching.values import ToolName
 from simkit.language.paths import as_text
-from simkit.trace.events import Made as MadePart
-from simkit.trace.views.contexts import INSTRUCTIONS, ContextView, ShownPart
+from simkit.trace.events import InlinePart
+from simkit.trace.views.contexts import INSTRUCTIONS, ContextView, HistoryView
 
 if TYPE_CHECKING:
     from simkit.trace.views.turns_and_calls import CallView
@@ -75,7 +75,7 @@ class _Item(NamedTuple):
 
     message: Message
     tokens: int
-    part: MadePart | ShownPart | None
+    part: InlinePart | HistoryView | None
     """The part of the context; None for the run's own messages."""
 
 
@@ -162,7 +162,7 @@ def _fast_forward(
     count = tokens = index = 0
     skipped = 0
     for was, now in zip(old.parts, new.parts, strict=False):
-        if isinstance(was, ShownPart) and isinstance(now, ShownPart):
+        if isinstance(was, HistoryView) and isinstance(now, HistoryView):
             shared = _settled(was, now)
             if shared is None:
                 break
@@ -172,7 +172,7 @@ def _fast_forward(
             if shared < was.hi + len(was.tail) or shared < now.hi + len(now.tail):
                 skipped = size + (now.summary is not None)
                 break
-        elif isinstance(was, MadePart) and isinstance(now, MadePart):
+        elif isinstance(was, InlinePart) and isinstance(now, InlinePart):
             if not _is_same(was.message, now.message):
                 break
             count, tokens = count + 1, tokens + now.tokens
@@ -182,7 +182,7 @@ def _fast_forward(
     return count, tokens, _items(old, index, skipped), _items(new, index, skipped)
 
 
-def _settled(was: ShownPart, now: ShownPart) -> int | None:
+def _settled(was: HistoryView, now: HistoryView) -> int | None:
     """Return the index up to which two parts show the same settled messages; None if unknown."""
     is_plain = was.rendered is None and now.rendered is None and was.summary == now.summary
     if not is_plain or was.stream is not now.stream or was.lo != now.lo:
@@ -201,8 +201,8 @@ def _items(context: ContextView, first: int = 0, skipped: int = 0) -> Iterator[_
         yield _Item(message, tokens, None)
 
 
-def _items_of(part: MadePart | ShownPart, skipped: int) -> Iterator[_Item]:
-    if isinstance(part, MadePart):
+def _items_of(part: InlinePart | HistoryView, skipped: int) -> Iterator[_Item]:
+    if isinstance(part, InlinePart):
         yield _Item(part.message, part.tokens, part)
         return
     for index in range(skipped, len(part)):
@@ -226,7 +226,7 @@ def _text_of(message: Message) -> str:
 def _section_at(item: _Item, at: int) -> str:
     """Return the section that made a character of a message."""
     part = item.part
-    if not isinstance(part, MadePart) or not part.pieces:
+    if not isinstance(part, InlinePart) or not part.pieces:
         return part.section if part is not None else "run"
     whole = part.message.content
     ends = ((whole.find(each.content) + len(each.content), each.section) for each in part.pieces)
@@ -407,7 +407,9 @@ def _kind_of(
 
 def _messages_of(call: CallView) -> dict[int, Message]:
     parts = call.context.parts
-    messages = [part.entries() if isinstance(part, ShownPart) else [part.message] for part in parts]
+    messages = [
+        part.entries() if isinstance(part, HistoryView) else [part.message] for part in parts
+    ]
     logged = chain(*messages, call.context.own_messages)
     return dict(sorted({each.number: each for each in logged if each.id}.items()))
 

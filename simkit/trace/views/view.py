@@ -12,14 +12,14 @@ from simkit.core.messages import JsonValue, KeptMessage, Message
 from simkit.language.matching.values import ToolName
 from simkit.trace import events as e
 from simkit.trace.changes import has_changes, is_change, new_parts
-from simkit.trace.events import Made as MadePart
+from simkit.trace.events import InlinePart
 from simkit.trace.store import canonical
 from simkit.trace.views.arrivals import Arrivals
 from simkit.trace.views.contexts import (
     ALL_SHOWN,
     ContextView,
+    HistoryView,
     Naming,
-    ShownPart,
     StreamView,
     UnshownView,
 )
@@ -229,19 +229,19 @@ class View:
         if event.base:
             base = self.calls[event.base].context
             return ContextView(event, base.parts, base.inner, base.unshown, self.definitions)
-        inner: dict[int, list[ShownPart]] = {}
+        inner: dict[int, list[HistoryView]] = {}
         parts: list[Any] = [*event.parts]
         for index, part in enumerate(event.parts):
-            if type(part) is e.Shown:
+            if type(part) is e.HistoryPart:
                 parts[index] = self._history(part)
-            elif type(part) is MadePart and part.shown:
+            elif type(part) is InlinePart and part.shown:
                 inner[index] = [self._history(shown_part) for shown_part in part.shown]
         unshown = ALL_SHOWN
         if event.left_out:
             unshown = UnshownView(event.left_out, run.received if run is not None else {})
         return ContextView(event, parts, inner, unshown, self.definitions)
 
-    def _history(self, part: e.Shown) -> ShownPart:
+    def _history(self, part: e.HistoryPart) -> HistoryView:
         if part.restarts or part.stream not in self.streams:
             self.streams[part.stream] = StreamView(part.stream)
         stream = self.streams[part.stream]
@@ -251,7 +251,7 @@ class View:
             stream.tokens += tokens
         if part.cuts:
             stream.cuts += part.cuts
-        shown_part = ShownPart(part, stream, self.messages)
+        shown_part = HistoryView(part, stream, self.messages)
         if part.tail:
             tail = self._entries(part.tail, part.tail_cuts, part.names[len(part.kept) :])
             shown_part.tail, shown_part.tail_tokens = tail

@@ -28,13 +28,13 @@ def dropped(desk: Desk) -> list[list[tuple[str, str, str]]]:
     ]
 
 
-def shown_parts(desk: Desk) -> list[e.Shown]:
+def shown_parts(desk: Desk) -> list[e.HistoryPart]:
     return [
         part
         for event in desk.trace.events
         if isinstance(event, e.ContextBuilt)
         for part in event.parts
-        if isinstance(part, e.Shown)
+        if isinstance(part, e.HistoryPart)
     ]
 
 

@@ -43,9 +43,9 @@ def test_a_context_that_grows_is_told_as_what_is_new() -> None:
     ]  # fmt: skip
     parts = [event.parts[1] for event in events_of(desk.trace, e.ContextBuilt)]
     assert parts == [
-        e.Shown("", "s1/a", tail=(1,)),
-        e.Shown("", "s1/a", 0, (1,), tail=(2, 3)),
-        e.Shown("", "s1/a", 0, (2, 3), tail=(4, 5)),
+        e.HistoryPart("", "s1/a", tail=(1,)),
+        e.HistoryPart("", "s1/a", 0, (1,), tail=(2, 3)),
+        e.HistoryPart("", "s1/a", 0, (2, 3), tail=(4, 5)),
     ]
 
 
@@ -353,7 +353,7 @@ def measure_trace(turns: int) -> tuple[int, int]:
         len(part.kept) + len(part.tail)
         for event in events_of(desk.trace, e.ContextBuilt)
         for part in event.parts
-        if isinstance(part, e.Shown)
+        if isinstance(part, e.HistoryPart)
     )
     return len(desk.trace.encoded()), named
 

@@ -28,7 +28,7 @@ def send_parts(agent: str, *parts: e.Part) -> Story:
     return story
 
 
-def block(text: str, agent: str | None = None, section: str = "instructions") -> e.Made:
+def block(text: str, agent: str | None = None, section: str = "instructions") -> e.InlinePart:
     return context_message(section, text, agent=agent)
 
 

@@ -14,7 +14,7 @@ from simkit.runtime.ports import ModelRequest
 from simkit.session.simulate import run
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.files import Library, items_in, scenario_files
-from simkit.trace.events import ContextBuilt, Made
+from simkit.trace.events import ContextBuilt, InlinePart
 from simkit.trace.views import ContextView, view_of
 from tests.building import message_lines, prepared, run_yaml
 
@@ -323,7 +323,7 @@ def test_section_that_says_the_same_again_is_told_again() -> None:
         "turns:\n  - {user: A, replies: {helper: B}}\n  - {user: A, replies: {helper: B}}",
     )
     values: list[Any] = [
-        [part.message.content for part in built.parts if isinstance(part, Made)]
+        [part.message.content for part in built.parts if isinstance(part, InlinePart)]
         for built in ran.events(ContextBuilt)
     ]
 

@@ -9,7 +9,7 @@ import pytest
 from simkit.core.messages import Message, ToolCall
 from simkit.runtime.context.history import filter_named
 from simkit.spec.pipeline.recipe import AgentFilter, FilterSpec
-from simkit.trace.events import ContextBuilt, Shown
+from simkit.trace.events import ContextBuilt, HistoryPart
 from tests.building import Ran, dropped, line, message_lines, run_yaml
 
 
@@ -494,7 +494,7 @@ def test_turns_that_are_over_are_told_once_however_many_contexts_show_them() -> 
         for built in ran.events(ContextBuilt)
         if built.agent == "a"
         for part in built.parts
-        if isinstance(part, Shown)
+        if isinstance(part, HistoryPart)
     ]
 
     assert [(part.kept, part.tail) for part in parts] == [

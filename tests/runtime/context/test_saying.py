@@ -13,7 +13,7 @@ from simkit.runtime.context.assembly import Assembly
 from simkit.runtime.context.history import Slice
 from simkit.runtime.context.rendering import chars_over_four
 from simkit.spec.pipeline.recipe import Recipe
-from simkit.trace.events import LeftOut, Made, Shortened, Unshown
+from simkit.trace.events import InlinePart, LeftOut, Shortened, Unshown
 from tests.building import message_lines, run_yaml
 
 
@@ -41,7 +41,7 @@ def built(*recipe: Any, **known: Any) -> Built:
     sections: Recipe = TypeAdapter(Recipe).validate_python(list(recipe))
     assembly = Assembly("me", "Help.", sections, chars_over_four, lambda name: len)
     result = assembly.build(root, NoSources())
-    messages = [part.message for part in result.parts if isinstance(part, Made)]
+    messages = [part.message for part in result.parts if isinstance(part, InlinePart)]
     assert result.tokens == sum(chars_over_four(message.content) for message in messages)
     return Built(message_lines(messages), result.left_out)
 

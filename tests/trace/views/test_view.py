@@ -16,8 +16,8 @@ from simkit.trace.events import (
     CallEdited,
     ContextBuilt,
     Event,
+    InlinePart,
     LeftOut,
-    Made,
     Shortened,
     ToolCalled,
 )
@@ -341,7 +341,9 @@ def test_view_of_half_a_trace_shows_what_happened_so_far(ran: Ran) -> None:
 
 
 def test_event_fields_are_written_only_where_they_say_something() -> None:
-    assert msgspec.json.encode(ContextBuilt(3, call="c1", parts=(Made("s", Message("user")),))) == (
+    assert msgspec.json.encode(
+        ContextBuilt(3, call="c1", parts=(InlinePart("s", Message("user")),))
+    ) == (
         b'{"kind":"ContextBuilt","at":3,"call":"c1",'
         b'"parts":[{"type":"made","section":"s","message":{"role":"user"}}]}'
     )
