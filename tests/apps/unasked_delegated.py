@@ -92,5 +92,19 @@ class Observed:
         return a.content
 
 
-for case in (Unstored, Fallback, Merged, Tail, Observed):
+class Window:
+    """coder#28645: a window over the work of a turn cuts the request that the work is for."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        request, work = user_message(text), []
+        while (a := ask("You work.", [request, *work], tool("look", "at"))).tool_calls:
+            work = [call_of(a), *(result_of(call, "Seen.") for call in a.tool_calls)]
+            if not self.is_mended:
+                request = user_message("Go on.")
+        return a.content
+
+
+for case in (Unstored, Fallback, Merged, Tail, Observed, Window):
     globals()[f"Mended{case.__name__}"] = type("Mended", (case,), {"is_mended": True})

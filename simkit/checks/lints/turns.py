@@ -108,6 +108,29 @@ def task_unsent(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         yield Hit.at("CTX-19", call, problem)
 
 
+@lint("CTX-19", e.ContextBuilt, when="is_code")
+def request_gone(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+    """Find an agent whose work goes on in a turn, without the user's message.
+
+    Its request before held the message, and this one has not half of its words: a cut, or a
+    summary, has taken it. Seen in coder#28645.
+    """
+    turn, call = facts.view.turns[-1], facts.view.calls[event.call]
+    calls, message, now = turn.calls_by_agent[call.agent], turn.message, call.context.messages
+    if message is None or len(calls) < 2 or " " not in message.content:
+        return
+    goes_on = any(each.turn == call.turn and each.role in ("assistant", "tool") for each in now)
+    was_sent = message in calls[-2].context.messages and message not in now
+    words = _words_of(message.content)
+    is_gone = was_sent and 2 * len(words & _words_sent(call)) < len(words)
+    if is_gone and goes_on and not call.context.dropped():
+        problem = (
+            f"agent {call.agent!r} is no more sent the user's message in turn {call.turn}, "
+            f"{short(message.content, SHOWN_MAX)!r}, and it was in its call before"
+        )
+        yield Hit.at("CTX-19", call, problem)
+
+
 def _has_instructions_alone(call: CallView) -> bool:
     return all(message.role == "system" for message in call.context.messages)
 
