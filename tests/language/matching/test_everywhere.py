@@ -433,8 +433,9 @@ def test_a_story_refuses_it_too(name: str, turn: int) -> None:
         story.say("Hi")
         story.reply("a", "Yes")
         story.last_turn = turn
+        story.claim(claimed, never)
         with pytest.raises(SourceError) as problem:
-            story.claim(claimed, never)
+            story.end()
         assert problem.value.where.startswith("t.feature:3"), f"{name}: {never}: {problem.value}"
 
 
