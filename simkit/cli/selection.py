@@ -108,13 +108,13 @@ def _setting(file: Path, table: Sequence[str]) -> list[str]:
         text = file.read_text(encoding="utf-8")
         if file.suffix == ".toml":
             options: Any = tomllib.loads(text)
-            for key in table:
-                options = options.get(key, {})
-            setting = options.get("testpaths", [])
+            for key in (*table, "testpaths"):
+                options = options.get(key) if isinstance(options, dict) else None
+            setting = options if isinstance(options, str | list) else []
         else:
             setting = IniConfig(str(file), text).get(table[0], "testpaths", "")
         return shlex.split(setting) if isinstance(setting, str) else [str(path) for path in setting]
-    except (OSError, ValueError, TypeError, AttributeError, ParseError) as problem:
+    except (OSError, ValueError, ParseError) as problem:
         advice = "Mend it, or name the paths of scenarios, so that it is not read."
         raise SourceError(str(file), f"it cannot be read: {problem}", advice=advice) from None
 

@@ -44,7 +44,7 @@ def test_pytest_ini_goes_before_pyproject() -> None:
     assert list(paths_or_default(())) == ["more"]
 
 
-@pytest.mark.parametrize("text", ["", "[tool", "[tool]\npytest = 1\n", "[tool.pytest]\n"])
+@pytest.mark.parametrize("text", ["", "[tool]\npytest = 1\n", "[tool.pytest]\n"])
 def test_without_testpaths_it_is_the_folder_of_scenarios(text: str) -> None:
     Path("pyproject.toml").write_text(text, encoding="utf-8")
 
@@ -59,3 +59,10 @@ def test_testpaths_that_are_none_are_for_pytest_to_refuse(tmp_path: Path) -> Non
     (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
 
     assert configured_paths(str(tmp_path)) == []
+
+
+def test_a_damaged_file_is_said() -> None:
+    Path("pyproject.toml").write_text("[tool", encoding="utf-8")
+
+    with pytest.raises(SourceError, match="pyproject.toml: it cannot be read"):
+        paths_or_default(())
