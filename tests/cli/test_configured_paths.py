@@ -64,5 +64,5 @@ def test_testpaths_that_are_none_are_for_pytest_to_refuse(tmp_path: Path) -> Non
 def test_a_damaged_file_is_said() -> None:
     Path("pyproject.toml").write_text("[tool", encoding="utf-8")
 
-    with pytest.raises(SourceError, match="pyproject.toml: it cannot be read"):
+    with pytest.raises(SourceError, match="it cannot be read"):
         paths_or_default(())

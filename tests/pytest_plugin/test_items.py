@@ -77,6 +77,11 @@ def test_a_failure_shows_the_findings_and_how_to_see_them_again(pytester: pytest
         '  wanted "Good evening.", found "Good day."\n'
         "  the last run with an output is clerk's\n"
         "\n"
+        "    turn  time  agent  sent  tokens  dropped  answered   state written\n"
+        "    ----  ----  -----  ----  ------  -------  ---------  -------------\n"
+        "       1  0 ms  user                          Hello      messages\n"
+        "          0 ms  clerk     2       6        0  Good day.  messages\n"
+        "\n"
         "reproduce: simkit replay 'scenarios/late.scenario.yaml::the clerk is late' --seed 0"
     )
 
