@@ -23,6 +23,8 @@ from simkit.trace.views import CallView, View
 
 _LACKING: Final = ("$has:", "$in_order:")
 _LEFT_OVER: Final = "RUN-01"
+CARRIED_OVER: Final = "RUN-08"
+"""It is noted where the text is met, and began before the scenario."""
 _VALUES: Final = ("context", "runs", "state", "reply")
 """Claims on values that come back in later ones."""
 
@@ -36,7 +38,12 @@ def with_causes(
         return []
     findings, repeats = places.placed(findings), _Repeats()
     order = sorted(
-        range(len(findings)), key=lambda n: (findings[n].event, findings[n].id == _LEFT_OVER)
+        range(len(findings)),
+        key=lambda n: (
+            findings[n].id != CARRIED_OVER,
+            findings[n].event,
+            findings[n].id == _LEFT_OVER,
+        ),
     )
     explicit = _Causes(findings, scopes, view)
     number_of = {id(finding): number for number, finding in enumerate(findings)}
