@@ -95,6 +95,13 @@ def test_what_notices_a_fault_is_the_nearest_to_a_rule(edits: list[Any], verdict
 
 
 @pytest.mark.slow
+def test_claims_that_explain_each_other_end() -> None:
+    asked = fault("debugging", {"set": "agents.starter", "to": {"instructions": "Go on."}})
+
+    assert result_of(asked, whole=True).verdict == RULE
+
+
+@pytest.mark.slow
 def test_a_seed_draws_the_same_faults_and_another_one_others() -> None:
     first, again, other = (
         [(each.document.file, each.mutant.text) for each in draw(seed, 3)] for seed in (1, 1, 2)

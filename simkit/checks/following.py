@@ -109,6 +109,7 @@ class _Causes:
     def __init__(self, findings: Sequence[Finding], scopes: Sequence[Scope], view: View) -> None:
         self._view = view
         self._scopes = {scope.path: scope for scope in scopes}
+        self._number_of = {id(finding): number for number, finding in enumerate(findings)}
         self._by_turn: dict[int, list[Finding]] = {}
         for finding in findings:
             self._by_turn.setdefault(finding.turn, []).append(finding)
@@ -119,13 +120,16 @@ class _Causes:
         self._ran[0] = set().union(*self._ran.values())
 
     def root_of(self, finding: Finding) -> Finding:
-        """Return the last cause in the chain of causes of a finding."""
+        """Return the last cause in the chain of causes of a finding; in a ring, the first found."""
         visited: list[Finding] = []
         cause: Finding | None = finding
         while cause is not None and all(cause is not earlier for earlier in visited):
             visited.append(cause)
             cause = self._cause(cause)
-        return visited[-1]
+        if cause is None:
+            return visited[-1]
+        entry = next(n for n, earlier in enumerate(visited) if earlier is cause)
+        return min(visited[entry:], key=lambda each: self._number_of[id(each)])
 
     def _cause(self, finding: Finding) -> Finding | None:
         if finding.breaks or "not observable" in finding.what:
