@@ -71,10 +71,10 @@ def test_nineteen_of_twenty_faults_are_red_at_a_claim_of_the_rule_that_they_brea
 
 @pytest.mark.slow
 def test_a_claim_of_the_same_fact_asserts_a_rule_where_a_planted_fault_turns_it_red() -> None:
-    short = fault("fitness_coach", {"set": "agents.nutrition.context", "to": ["instructions"]})
+    short = fault("linear", {"set": "agents.analyzer.instructions", "to": "Go."})
 
-    assert 39 not in result_of(short).rules
-    assert judged(39, short).verdict == RULE
+    assert 133 not in result_of(short, whole=True).rules
+    assert judged(133, short).verdict == RULE
     assert judged(22, short).verdict == OTHER
 
 
@@ -82,7 +82,7 @@ def test_a_claim_of_the_same_fact_asserts_a_rule_where_a_planted_fault_turns_it_
 @pytest.mark.parametrize(
     ("edits", "verdict"),
     [
-        ([{"set": "agents.search.instructions", "to": "Go on."}], OTHER),
+        ([{"set": "tools.search_codebase.args", "to": {"type": "object"}}], OTHER),
         ([{"set": "flow.graph.edges[1].to", "to": "nobody"}], ERROR),
         ([{"set": "tools.search_codebase.function", "to": "json:dumps"}], NOTHING),
     ],
