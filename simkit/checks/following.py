@@ -42,6 +42,7 @@ def with_causes(
         key=lambda n: (
             findings[n].id != CARRIED_OVER,
             findings[n].event,
+            not places.is_of_error(findings[n]),
             findings[n].id == _LEFT_OVER,
         ),
     )

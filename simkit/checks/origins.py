@@ -20,7 +20,7 @@ from simkit.spec.scenario.claims import CONTEXT_CLAIMS
 from simkit.trace import events as e
 from simkit.trace.views import CallView, View
 
-_INDEXED: Final = frozenset((e.ContextBuilt, e.RequestSent, e.TurnFinished))
+_INDEXED: Final = frozenset((e.ContextBuilt, e.RequestSent, e.ToolCalled, e.TurnFinished))
 _LEFT_OVER: Final = "RUN-01"
 _MISSING: Final = (NOTHING, "absent")
 _WORD: Final = late_pattern(r"(?<![\w$])\w[\w.'-]*")
@@ -51,6 +51,10 @@ class Places:
 
     def _of(self, finding: Finding) -> int:
         """Return the event's index: a call's context; a turn's end if nothing is nearer."""
+        tools = self._view.turns[finding.turn - 1].tools if self.is_of_error(finding) else ()
+        if tools and tools[-1].returned_at is None:
+            # The error ended this call: claims on what the call lacks come after it.
+            return self._index[e.ToolCalled, finding.turn]
         calls = self.calls_of(finding)
         if finding.call is not None and finding.call < len(calls):
             return self._index[e.ContextBuilt, calls[finding.call].id]
@@ -62,6 +66,12 @@ class Places:
         if calls and finding.id not in (CLAIM, _LEFT_OVER):
             return self._index[e.ContextBuilt, calls[-1].id]
         return self._index.get((e.TurnFinished, finding.turn), len(self._view.events) - 1)
+
+    def is_of_error(self, finding: Finding) -> bool:
+        """Return whether a finding is what the error that ended its turn says."""
+        index = self._index.get((e.TurnFinished, finding.turn))
+        error = getattr(self._view.events[index], "error", None) if index is not None else None
+        return error is not None and error.message in finding.what
 
     def calls_of(self, finding: Finding) -> Sequence[CallView]:
         """Return the calls of a finding's agent in its turn, or in the run."""

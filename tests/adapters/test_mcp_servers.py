@@ -227,7 +227,7 @@ def test_what_was_not_recorded_is_an_error_with_the_nearest_recording(tmp_path: 
     record(scenario(tmp_path, RECORDED + READS), Recording("all", NOW))
     other = READS.replace("[read_file: {path: notes.txt}]", "[read_file: {path: diary.txt}]")
 
-    problem = "\n".join(problems_of(simulate(scenario(tmp_path, RECORDED + other))))
+    problem, *_ = problems_of(simulate(scenario(tmp_path, RECORDED + other)))
 
     assert "no recording answers server 'files' in turn 1: MCP files/tools/call" in problem
     assert "interactions[2]" in problem

@@ -177,7 +177,7 @@ def test_the_scenario_may_answer_in_the_users_place(tmp_path: Path, entry: str) 
     assert problems_of(run(tmp_path, entry, DECLARED + no)) == []
 
     wrong = answers.replace("{sure: true}", "{sure: perhaps}")
-    problem = "\n".join(problems_of(run(tmp_path, entry, DECLARED + wrong)))
+    problem, *_ = problems_of(run(tmp_path, entry, DECLARED + wrong))
     assert "server `files` asks for another answer: sure: 'perhaps' is not of type" in problem
     assert "a.scenario.yaml:15" in problem
 
@@ -304,5 +304,5 @@ def test_a_real_server_that_asks_is_recorded_and_replayed_without_it(
     assert problems_of(replayed) == []
     assert replayed.trace.digest() == live.trace.digest()
     other = code.replace('"sure": True', '"sure": False')
-    problem = "\n".join(problems_of(run(tmp_path, entry, recorded + turns, other)))
+    problem, *_ = problems_of(run(tmp_path, entry, recorded + turns, other))
     assert "got another answer than in its recording: " in problem

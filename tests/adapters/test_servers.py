@@ -205,11 +205,11 @@ def test_what_a_tool_is_not_given_is_an_error_of_the_tool_or_of_the_scenario(
     assert problems_of(simulate(scenario(tmp_path, BY_HAND, FILES + failing))) == []
 
     absent = READS.replace("    tool_results: {read_file: Buy milk.}\n", "")
-    problem = "\n".join(problems_of(simulate(scenario(tmp_path, BY_HAND, FILES + absent))))
+    problem, *_ = problems_of(simulate(scenario(tmp_path, BY_HAND, FILES + absent)))
     assert "server `files` has no result for tool `read_file` in turn 1." in problem
     assert "`tool_results: {read_file: …}`" in problem
     shared = FILES + "  drive: {mcp: {tools: {read_file: {args: {path: string}}}}}\n"
-    problem = "\n".join(problems_of(simulate(scenario(tmp_path, BY_HAND, shared + absent))))
+    problem, *_ = problems_of(simulate(scenario(tmp_path, BY_HAND, shared + absent)))
     assert "`tool_results: {files/read_file: …}`" in problem
 
 
