@@ -96,9 +96,9 @@ def test_what_notices_a_fault_is_the_nearest_to_a_rule(edits: list[Any], verdict
 
 @pytest.mark.slow
 def test_claims_that_explain_each_other_end() -> None:
-    asked = fault("debugging", {"set": "agents.starter", "to": {"instructions": "Go on."}})
+    ring = fault("debugging", {"set": "agents.starter", "to": {"instructions": "Go on."}})
 
-    assert result_of(asked, whole=True).verdict == RULE
+    assert result_of(ring, whole=True).verdict == RULE
 
 
 @pytest.mark.slow
