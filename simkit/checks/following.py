@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from simkit.checks.findings import CLAIM, Finding, Scope
 from simkit.checks.lints.run import REFUSED
-from simkit.checks.origins import Parts, Places, wrong_parts
+from simkit.checks.origins import LEFT_OVER, Parts, Places, wrong_parts
 from simkit.checks.unclaimed import ERRORS
 from simkit.language.matching.misses import NOTHING
 from simkit.language.paths import head_of, walk
@@ -22,8 +22,7 @@ from simkit.trace import events as e
 from simkit.trace.views import CallView, View
 
 _LACKING: Final = ("$has:", "$in_order:")
-_LEFT_OVER: Final = "RUN-01"
-CARRIED_OVER: Final = "RUN-08"
+_CARRIED_OVER: Final = "RUN-08"
 """It is noted where the text is met, and began before the scenario."""
 _VALUES: Final = ("context", "runs", "state", "reply")
 """Claims on values that come back in later ones."""
@@ -40,10 +39,10 @@ def with_causes(
     order = sorted(
         range(len(findings)),
         key=lambda n: (
-            findings[n].id != CARRIED_OVER,
+            findings[n].id != _CARRIED_OVER,
             findings[n].event,
             not places.is_of_error(findings[n]),
-            findings[n].id == _LEFT_OVER,
+            findings[n].id == LEFT_OVER,
         ),
     )
     explicit = _Causes(findings, scopes, view)
@@ -174,13 +173,13 @@ class _Causes:
     def _cause_of_lines(self, finding: Finding) -> Finding | None:
         """Return why no call used an agent's lines: the turn's error, or the claim on `agents`."""
         turns = self._view.turns
-        if finding.id != _LEFT_OVER or not 0 < finding.turn <= len(turns):
+        if finding.id != LEFT_OVER or not 0 < finding.turn <= len(turns):
             return None
         error = turns[finding.turn - 1].error
-        if error is not None and ERRORS.get(error.type) != _LEFT_OVER:
+        if error is not None and ERRORS.get(error.type) != LEFT_OVER:
             return next(iter(self._ends(error, finding.turn)), None)
         for other in self._by_turn[finding.turn] if finding.call is None else ():
-            if other.id == _LEFT_OVER and other.call is not None:
+            if other.id == LEFT_OVER and other.call is not None:
                 return other  # A call without a line: what it kept from running has lines left.
         ran = self._ran.get(finding.turn)
         if not finding.agent or not ran or finding.agent in ran:
@@ -208,7 +207,7 @@ class _Causes:
             for agent in sorted(missing):
                 yield from (other for other in self._expected(agent, turn) if other is not finding)
             for other in self._by_turn.get(turn, ()):
-                if other.id == _LEFT_OVER and other.agent in missing and other is not finding:
+                if other.id == LEFT_OVER and other.agent in missing and other is not finding:
                     yield other
         for other in self._by_turn.get(finding.turn, ()):
             if not _is_beside(other, finding) and missing & self._handed_to(other):

@@ -21,7 +21,7 @@ from simkit.trace import events as e
 from simkit.trace.views import CallView, View
 
 _INDEXED: Final = frozenset((e.ContextBuilt, e.RequestSent, e.ToolCalled, e.TurnFinished))
-_LEFT_OVER: Final = "RUN-01"
+LEFT_OVER: Final = "RUN-01"
 _MISSING: Final = (NOTHING, "absent")
 _WORD: Final = late_pattern(r"(?<![\w$])\w[\w.'-]*")
 _BETWEEN: Final = late_pattern(r"\\[nrt]|…")
@@ -63,7 +63,7 @@ class Places:
             event = self._view.events[finding.event]
             if not isinstance(event, e.TurnFinished | e.RunFinished) or event.error is not None:
                 return finding.event
-        if calls and finding.id not in (CLAIM, _LEFT_OVER):
+        if calls and finding.id not in (CLAIM, LEFT_OVER):
             return self._index[e.ContextBuilt, calls[-1].id]
         return self._index.get((e.TurnFinished, finding.turn), len(self._view.events) - 1)
 

@@ -231,7 +231,7 @@ def result_of_death(prepared: Prepared, seed: int | None, turn: int, how: str) -
 
 
 def changed_before(prepared: Prepared, changed: Sequence[tuple[str, str]]) -> Finding:
-    """Return the note on variables that other scenarios, each warnings its variable, changed."""
+    """Return the note on variables that other scenarios, with its name beside each, changed."""
     names = [f"`{name}` by '{scenario}'" for name, scenario in changed]
     text = "\n".join(
         ["earlier scenarios of this process changed variables of the pipeline:", *cut_short(names)]
