@@ -232,11 +232,11 @@ class _Conversation:
             observed = (subject.prepared, view) if observes else None
         warnings = filter(is_of_application, judgement.warnings)
         late = late_findings(subject.prepared)
-        causes = {
-            cause_of(finding): finding
-            for finding in (*warnings, *judgement.findings, *late)
-            if not finding.follows
-        } | denied
+        causes: dict[Cause, Finding] = {}
+        for finding in (*warnings, *judgement.findings, *late):
+            if not finding.follows:
+                causes.setdefault(cause_of(finding), finding)
+        causes |= denied
         return ExploredRun(
             tuple(self._script()),
             causes,
