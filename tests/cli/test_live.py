@@ -865,4 +865,5 @@ def test_rows_repetitions_restarts_and_references_are_those_of_the_run(
         }
         (run,) = scenario["runs"]
         assert run["replays"] is True
-        assert [finding["turn"] for finding in replayed(run["scenario"])["findings"]] == [1, 2]
+        (finding,) = replayed(run["scenario"])["findings"]
+        assert [finding["turn"], *(each["turn"] for each in finding["following"])] == [1, 2]

@@ -137,7 +137,6 @@ WRITERS: Final = {
     ("cli/__init__.py", "os.open"): "in place of a stream that is closed",
     ("session/workers/worker.py", "os.fdopen"): "calls and answers between simkit's own processes",
     ("session/workers/worker.py", "os.open"): "the null device, to be read",
-    ("capture/http/stdio_servers.py", "os.open"): "the null device, for a child",
     ("capture/http/stdio_servers.py", "os.write"): "answers of servers to the code under test",
     ("capture/http/refusals.py", "os.open"): "a file between simkit's own processes",
     ("capture/http/refusals.py", "os.write"): "a file between simkit's own processes",

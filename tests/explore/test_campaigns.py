@@ -26,7 +26,6 @@ from simkit.explore.journal import KEPT_MAX, Journal, Memory
 from tests.campaigns import FILE, SIMULATION, campaign, files_in
 from tests.cli.conftest import ROOT
 from tests.cli.projects import Call, write
-from tests.conftest import IS_NIGHTLY
 
 
 @pytest.mark.slow
@@ -111,7 +110,8 @@ def test_a_killed_campaign_goes_on_where_it_was(
 
 
 EXHAUSTIVE: Final = ("--exhaustive", "--turns", "2")
-MANY: Final = "1500" if IS_NIGHTLY else "240"
+MANY: Final = "1500"
+"""So many that two slices of a second do not end them."""
 
 
 @pytest.mark.slow
