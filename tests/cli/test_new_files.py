@@ -35,7 +35,7 @@ def test_folders_of_a_file_are_made(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    name = "x" * 250
+    name = "x" * 256
 
     with pytest.raises(SimkitError) as raised:
         write_new(tmp_path / name, "new\n")

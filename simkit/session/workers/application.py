@@ -157,9 +157,14 @@ class ApplicationProcess:
     def begin(self) -> None:
         """Let it import what its copies need, while this process does something else."""
         if self._prepare is not None:
-            message, self._prepare = pickle.dumps(self._prepare), None
-            with suppress(OSError):  # The next request tells that it has ended.
-                self._channel.send(message)
+            try:
+                message, self._prepare = pickle.dumps(self._prepare), None
+                with suppress(OSError):  # The next request tells that it has ended.
+                    self._channel.send(message)
+            except BaseException:
+                # After Ctrl-C the next request might be taken for what prepares.
+                self.close()
+                raise
 
     def wait(self) -> None:
         """Wait until it can be copied; raise OSError if it cannot be."""

@@ -330,3 +330,21 @@ def test_an_application_process_whose_start_is_interrupted_ends() -> None:
         application.ApplicationProcess(start, bool)
 
     assert os.waitpid(numbers[0], 0)[1] == 0
+
+
+@OWN_PROCESSES
+def test_what_is_stopped_while_it_begins_takes_no_request_for_the_beginning() -> None:
+    class Stopped:
+        def __reduce__(self) -> Any:  # A signal comes while the first message is made.
+            raise KeyboardInterrupt
+
+    process = application.ApplicationProcess(
+        lambda channel: application.start_interpreter(dict(os.environ), channel),
+        Stopped(),  # type: ignore[arg-type]
+    )
+
+    with pytest.raises(KeyboardInterrupt):
+        process.begin()
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        process.call(bool)
