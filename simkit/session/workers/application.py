@@ -156,7 +156,10 @@ class ApplicationProcess:
 
     def begin(self) -> None:
         """Let it import what its copies need, while this process does something else."""
-        if self._prepare is not None:
+        # No other thread's request may come before it.
+        with self._lock:
+            if self._prepare is None:
+                return
             try:
                 message, self._prepare = pickle.dumps(self._prepare), None
                 with suppress(OSError):  # The next request tells that it has ended.

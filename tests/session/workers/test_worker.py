@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -338,13 +339,31 @@ def test_what_is_stopped_while_it_begins_takes_no_request_for_the_beginning() ->
         def __reduce__(self) -> Any:  # A signal comes while the first message is made.
             raise KeyboardInterrupt
 
-    process = application.ApplicationProcess(
-        lambda channel: application.start_interpreter(dict(os.environ), channel),
-        Stopped(),  # type: ignore[arg-type]
-    )
+    start = partial(application.start_interpreter, dict(os.environ))
+    process = application.ApplicationProcess(start, Stopped())  # type: ignore[arg-type]
 
     with pytest.raises(KeyboardInterrupt):
         process.begin()
 
     with pytest.raises(OSError, match="Bad file descriptor"):
         process.call(bool)
+
+
+@OWN_PROCESSES
+def test_no_request_comes_before_the_beginning() -> None:
+    results: list[object] = []
+    other = threading.Thread(target=lambda: results.append(process.call(bool)))
+
+    class Slow:
+        def __reduce__(self) -> Any:
+            other.start()
+            other.join(0.2)
+            return partial, (application.import_modules, ())
+
+    start = partial(application.start_interpreter, dict(os.environ))
+    process = application.ApplicationProcess(start, Slow())  # type: ignore[arg-type]
+    process.begin()
+    other.join(20)
+
+    process.close()
+    assert results == [False]
