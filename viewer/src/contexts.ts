@@ -251,11 +251,11 @@ const standsIn = (whole: string, text: string): boolean => {
   return false;
 };
 
-/** The messages that were said in the session before a call of code, and those that it does not hold. */
+/** What was said in the session before a call of code, and what it does not hold, and no row shows as left out. */
 export const saidBefore = (run: RunData, index: number, rows: Row[]): { said: number; unsent: number[] } => {
   const call = run.calls[index];
   const sent = rows.filter(isSent);
-  const ids = new Set(sent.map((row) => run.messages[row.message]?.id).filter(Boolean));
+  const ids = new Set(rows.map((row) => run.messages[row.message]?.id).filter(Boolean));
   const session = run.turns[call.turn - 1]?.session;
   const group = run.runs.find((one) => one.id === call.run)?.group;
   const rivals = new Set(run.runs.filter((one) => group && one.group === group && one.id !== call.run).map((one) => one.agent));

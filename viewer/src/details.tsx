@@ -170,7 +170,7 @@ export const HandoffDetails = ({ run, handoff, scenario }: { run: RunData; hando
           <thead><tr><th scope="col">payload</th><th scope="col">value</th><th scope="col">sent to {named(handoff.target)} in</th></tr></thead>
           <tbody>
             {rows.map((row) => (
-              <tr><td>{named(row.path)}</td><td dir="auto">{named(one(row.value, 80))}</td><td class={VERDICTS[row.state]}>{visible(whereTo(row))}</td></tr>
+              <tr><td>{row.path.length > 20 ? named(row.path) : visible(row.path)}</td><td dir="auto">{named(one(row.value, 80))}</td><td class={VERDICTS[row.state]}>{visible(whereTo(row))}</td></tr>
             ))}
           </tbody>
         </table>

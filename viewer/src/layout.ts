@@ -16,10 +16,20 @@ export interface NodePosition extends Point { node: Node }
 export interface EdgePosition { edge: Edge; points: Point[]; label: Point }
 export interface Positions { nodes: NodePosition[]; edges: EdgePosition[]; width: number; height: number }
 
-/** Return the positions; equal for equal graphs. `labelOf` is what an edge has written beside it. */
-export const positionsOf = (graph: Graph, labelOf: (edge: Edge) => string): Positions => {
+/**
+ * Return the positions; equal for equal graphs. `labelOf` is what an edge has written beside it.
+ * A picture wider than `room` goes from left to right, if that is narrower.
+ */
+export const positionsOf = (graph: Graph, labelOf: (edge: Edge) => string, room = Infinity): Positions => {
+  const down = layered(graph, labelOf, "TB");
+  if (down.width <= room) return down;
+  const across = layered(graph, labelOf, "LR");
+  return across.width < down.width ? across : down;
+};
+
+const layered = (graph: Graph, labelOf: (edge: Edge) => string, rankdir: "TB" | "LR"): Positions => {
   const layers = new LayoutGraph({ multigraph: true });
-  layers.setGraph({ rankdir: "TB", nodesep: 40, edgesep: 24, ranksep: 36, marginx: MARGIN, marginy: MARGIN });
+  layers.setGraph({ rankdir, nodesep: 40, edgesep: 24, ranksep: 36, marginx: MARGIN, marginy: MARGIN });
   // Cycles are cut where a search from the first nodes finds them, so the starts come first.
   const nodes = graph.nodes ?? [];
   for (const node of [...nodes].sort((a, b) => Number(b.is_start ?? false) - Number(a.is_start ?? false))) {

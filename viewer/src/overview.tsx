@@ -171,7 +171,7 @@ const Line = ({ scenario, link, current }: { scenario: Scenario; link: string; c
       <Badge outcome={scenario.outcome} />
       <div class="what">
         <a href={link} dir="auto">{visible(scenario.name)}</a>
-        {first && <div class="finding-line" dir="auto">{visible(first)}{more > 0 && ` … and ${more} more`}</div>}
+        {first && <div class="finding-line" dir="auto">{visible(first.split("\n", 1)[0])}{more > 0 && ` … and ${more} more`}</div>}
         <div class="facts">
           {scenario.file}:{scenario.line}
           {differs(scenario) && (

@@ -1,12 +1,25 @@
 // The pipeline's picture: thick by count, dashed where unused, red where findings are.
 import type { JSX } from "preact";
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Edge, Graph } from "./document";
 import { lineOf, NODE_HEIGHT, NODE_WIDTH, positionsOf } from "./layout";
 import { counted, number, visible, inMiddle } from "./parts";
 
 /** The part of its own size to which a picture shrinks; one that is wider then is scrolled. */
-const SMALLEST = 0.7;
+const SMALLEST = 0.66;
+
+/** The width that a picture has, at its own size: without an end, but on a narrow screen. */
+const useRoom = (): number => {
+  const narrow = useMemo(() => matchMedia("(max-width: 820px)"), []);
+  const roomOf = (): number => (narrow.matches ? innerWidth / SMALLEST : Infinity);
+  const [room, setRoom] = useState(roomOf);
+  useEffect(() => {
+    const look = (): void => setRoom(roomOf());
+    narrow.addEventListener("change", look);
+    return () => narrow.removeEventListener("change", look);
+  }, []);
+  return room;
+};
 
 const short = (text: string, most: number): string =>
   text.length > most ? `${text.slice(0, most - 1)}…` : text;
@@ -30,7 +43,8 @@ const wordsOf = (edge: Edge, hasRun: boolean): string => [
 
 export const GraphPicture = ({ graph }: { graph: Graph }): JSX.Element => {
   const hasRun = (graph.runs ?? 0) > 0;
-  const { nodes, edges, width, height } = useMemo(() => positionsOf(graph, labelOf), [graph]);
+  const room = useRoom();
+  const { nodes, edges, width, height } = useMemo(() => positionsOf(graph, labelOf, room), [graph, room]);
   if (!nodes.length) return <p class="empty">No agent is known of this pipeline.</p>;
   const most = Math.max(1, ...edges.map(({ edge }) => edge.count ?? 0));
   return (

@@ -32,10 +32,8 @@ export const Who = ({ run, scenario }: { run: RunData; scenario: string }): JSX.
     const kind = matrix.of(row, agent)?.kind;
     return kind === "sent" || kind === "edited";
   })) : [];
-  const first = "clamp(9rem, 28vw, 22rem)";
-  const column = "clamp(4.2rem, 18vw, 7.5rem)";
-  const columns = `minmax(${first}, 1fr) repeat(${agents.length}, ${column})`;
-  const layout = { gridTemplateColumns: columns, minWidth: `calc(${first} + ${agents.length} * ${column})` };
+  const columns = `minmax(var(--message), 1fr) repeat(${agents.length}, var(--agent))`;
+  const layout = { gridTemplateColumns: columns, minWidth: `calc(var(--message) + ${agents.length} * var(--agent))` };
   return (
     <section class="panel" aria-label="Who saw what">
       <h2>Who saw what<small> a click goes to the first call that sent it</small></h2>
@@ -56,7 +54,7 @@ export const Who = ({ run, scenario }: { run: RunData; scenario: string }): JSX.
           header={
             <div class="matrix-row header" role="row" style={layout}>
               <span role="columnheader">message</span>
-              {agents.map((agent) => <span role="columnheader" title={agent}>{named(one(agent, 30))}</span>)}
+              {agents.map((agent) => <span role="columnheader" title={agent}><span>{named(one(agent, 30))}</span></span>)}
             </div>
           }
           row={(place) => {

@@ -187,6 +187,16 @@ test("a pipeline's agents stand below those that lead to them, also in a ring", 
   expect(lineOf([{ x: 0, y: 0 }, { x: 0, y: 4 }, { x: 4, y: 8 }, { x: 4, y: 12 }])).toBe("M 0 0 Q 0 4 2 6 Q 4 8 4 12");
 });
 
+test("a supervisor's picture that is too wide for a screen goes from left to right", () => {
+  const workers = ["a", "b", "c", "d"].map((name) => ({ name }));
+  const graph = { name: "p", nodes: [{ name: "lead", is_start: true }, ...workers], edges: workers.map(({ name }) => ({ source: "lead", target: name })) };
+
+  const [wide, narrow] = [Infinity, 500].map((room) => positionsOf(graph, () => "×1", room));
+
+  expect(wide.width).toBeGreaterThan(800);
+  expect(narrow.width).toBeLessThan(500);
+});
+
 test("a message that several sections share has no one author", () => {
   const [row] = rowsOf(run, run.calls[0]);
   const joined = { ...row, agent: "desk", tokens: 4, pieces: [{ section: "history", text: "hi", tokens: 4 }] };
@@ -224,6 +234,12 @@ test("what was said before a call of code, and is not in it", () => {
   expect(saidBefore({ ...coded, texts }, 2, rowsOf({ ...coded, texts }, coded.calls[2])).unsent).toEqual([3]);
   texts[0] = "hy?";
   expect(saidBefore({ ...coded, texts }, 2, rowsOf({ ...coded, texts }, coded.calls[2])).unsent).toEqual([0, 3]);
+});
+
+test("what a row shows as left out is not listed again", () => {
+  const rows = rowsOf(coded, coded.calls[2]);
+  const out = { ...rows[0], kind: "left_out" as const, message: 0, by: "last_message" };
+  expect(saidBefore(coded, 2, [...rows, out])).toEqual({ said: 3, unsent: [3] });
 });
 
 test("a reply is followed to the calls that hold its text", () => {

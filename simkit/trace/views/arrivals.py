@@ -214,7 +214,7 @@ def _arrival(
     if reason := _why_unknown(sought, fresh, all_lines()):
         return Arrival(key, path, sought.value, "unknown", (), reason, is_somewhere=True)
     if is_taken:
-        reason = "a function of the application received it"
+        reason = "in no message, but a function of the application received it"
         return Arrival(key, path, sought.value, "unknown", (), reason)
     if isinstance(sought.value, bool):
         return Arrival(key, path, sought.value, "unknown", (), "texts say yes and no in many words")
