@@ -45,6 +45,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 from pytest_bdd import given, then, when
 from pytest_bdd.exceptions import NoScenariosFound
@@ -58,7 +59,7 @@ from simkit.checks.judge import strictly
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import clean, current_redactor, without_secrets
 from simkit.core.text import near, shell_word
-from simkit.report.last_run import KEPT_AS
+from simkit.report.last_run import KEPT_AS, TOLD_AS
 from simkit.report.text import failure_text, note_unfailing
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import missing
@@ -133,6 +134,9 @@ class _Teller:
         judgement = ending.judgement
         if request.config.getoption("--simkit-strict", default=False):
             judgement = strictly(judgement)
+        if ending.prepared is not None and ending.outcome is not None:
+            outcome = msgspec.structs.replace(ending.outcome, judgement=judgement)
+            setattr(request.node, TOLD_AS, (ending.prepared, outcome))
         note_unfailing(request.node, judgement.warnings, judgement.passed_over)
         if not judgement.passed:
             redactor, view = current_redactor(), None

@@ -119,6 +119,11 @@ class JudgeRunner(Runner):
         """Check one trace. Any error is its result, and does not stop the others."""
         try:
             trace = stored(file, with_lints=True)
+            if self._scenarios.is_of_feature(file):
+                no_claims = {"outcome": "skipped", "reason": "pytest judges features"}
+                return self.writer.report(
+                    msgspec.structs.replace(self._broken(file, ""), **no_claims)
+                )
             prepared = _prepared(trace, self.library, self._scenarios)
             if prepared.skip is not None:
                 skipped = rows.not_run(prepared.item, "skipped", reason=prepared.skip)

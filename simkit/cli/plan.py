@@ -49,7 +49,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
             selection = select(paths, cache, expression=self.expression)
             selection = only(selection, failing, Ledger().safe)
             if not selection.entries:
-                echo("nothing failed when it last ran")
+                echo("no scenario of a file failed when it last ran")
                 return None
         if not selection.entries:
             raise self._nothing_to_run(selection.deselected)

@@ -100,10 +100,7 @@ def _listed(folder: Path) -> list[str]:
         return []
     if last.unkept:
         tests = counted(last.unkept, "test")
-        echo(
-            f"{folder} holds no trace of the {tests} with features or `sim` that pytest ran last",
-            err=True,
-        )
+        echo(f"{folder} holds no trace of the {tests} with `sim` that pytest ran last", err=True)
     names = [Path(entry.trace).name for entry in last.scenarios if entry.trace]
     return sorted(str(folder / "traces" / name) for name in names)
 
@@ -203,6 +200,10 @@ class Scenarios:
         """``question`` is the user's ``PATH[::NAME]``, which applies to all traces."""
         self._cache, self._question, self._identities = cache, question, Identities(cache)
         self._items_by_file: dict[str, list[ScenarioCase]] = {}
+
+    def is_of_feature(self, file: str) -> bool:
+        """Return whether a trace is of a feature's story, which no question replaces."""
+        return not self._question and ".feature::" in self._identities.of(file)
 
     def item_of(self, trace: Stored) -> ScenarioCase:
         """Return a trace's scenario; raise SourceError with the searched places."""

@@ -23,6 +23,7 @@ from simkit.core.output import clean
 from simkit.core.stopping import TERMINATED, sudden_end_told, terminable
 from simkit.core.text import counted, hinted, near, shell_word
 from simkit.language.yaml import DocumentCache
+from simkit.pytest_plugin import RAN_AS
 from simkit.spec.scenario.items import ScenarioCase, items_in, simulations_in
 
 # The run of a scenario loads most of simkit, and collection none of it.
@@ -133,9 +134,10 @@ class ScenarioFile(pytest.File):
         return ScenarioItem
 
 
-class ScenarioItem(pytest.Item):
-    """One scenario, or one row of its table."""
+class Ran:
+    """What reports carry of a run: of a scenario's item, or of a feature's story."""
 
+    scenario: ScenarioCase
     page: RunPage | None = None
     """Its run for the page; None if none is written."""
     picture = ""
@@ -144,6 +146,24 @@ class ScenarioItem(pytest.Item):
     """The proposed changes of its file, for the process that writes them; None without any."""
     _result: Result | None = None
     _redactor: Redactor | None = None
+
+    @property
+    def result(self) -> Result | None:
+        """Its result without secrets; None before the run."""
+        if self._redactor is not None:
+            from simkit.core.output import without_secrets
+
+            self._result = without_secrets(self._result, self._redactor)
+            self._redactor = None
+        return self._result
+
+    def keep(self, result: Result, redactor: Redactor | None = None) -> None:
+        """Keep its result, from which secrets are removed once somebody reads it."""
+        self._result, self._redactor = result, redactor
+
+
+class ScenarioItem(Ran, pytest.Item):
+    """One scenario, or one row of its table."""
 
     def __init__(self, *, scenario: ScenarioCase, **rest: Any) -> None:
         super().__init__(**rest)
@@ -172,20 +192,6 @@ class ScenarioItem(pytest.Item):
             tags.add(tag)
             self.config.addinivalue_line("markers", f"{tag}: a tag of simkit scenarios")
         self.add_marker(tag)
-
-    @property
-    def result(self) -> Result | None:
-        """Its result without secrets; None before the run."""
-        if self._redactor is not None:
-            from simkit.core.output import without_secrets
-
-            self._result = without_secrets(self._result, self._redactor)
-            self._redactor = None
-        return self._result
-
-    def keep(self, result: Result, redactor: Redactor | None = None) -> None:
-        """Keep its result, from which secrets are removed once somebody reads it."""
-        self._result, self._redactor = result, redactor
 
     def runtest(self) -> None:
         load_runs(self.session)
@@ -331,7 +337,7 @@ class ReportCarrier:
     """The attribute of a report that has it, as text: reports are sent as plain data."""
 
     def carried(
-        self, item: ScenarioItem, call: pytest.CallInfo[None], report: pytest.TestReport
+        self, item: Ran, call: pytest.CallInfo[None], report: pytest.TestReport
     ) -> str | None:
         """Return what a report of an item carries; None for nothing."""
         raise NotImplementedError
@@ -346,7 +352,8 @@ class ReportCarrier:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Put it into the report of a scenario."""
         report = yield
-        text = self.carried(item, call, report) if isinstance(item, ScenarioItem) else None
+        ran: Ran | None = item if isinstance(item, Ran) else getattr(item, RAN_AS, None)
+        text = None if ran is None else self.carried(ran, call, report)
         if text is not None:
             setattr(report, self.carried_as, text)
         return report

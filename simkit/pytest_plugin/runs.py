@@ -7,7 +7,7 @@ import sys
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -18,8 +18,9 @@ from simkit.core.gc_pause import gc_paused
 from simkit.core.output import clean, without_secrets
 from simkit.core.redact import Redactor
 from simkit.core.stopping import sudden_end_told
-from simkit.pytest_plugin import COVERAGE, PAGE, WORKFLOW
-from simkit.pytest_plugin.items import ScenarioItem, documents_of
+from simkit.core.text import shell_word
+from simkit.pytest_plugin import COVERAGE, PAGE, RAN_AS, WORKFLOW
+from simkit.pytest_plugin.items import Ran, ScenarioItem, documents_of
 from simkit.report.last_run import KEPT_AS, Ledger, RunEntry, failure_text
 from simkit.report.results import Result, not_run, result_of
 from simkit.session.simulate import simulate
@@ -56,7 +57,10 @@ def session_of(session: pytest.Session) -> Session:
     """Return the files and options of a run of pytest, made once."""
     stash = session.config.stash
     if _SESSION not in stash:
-        scenarios = sum(isinstance(item, ScenarioItem) for item in session.items)
+        scenarios = sum(
+            isinstance(item, ScenarioItem) or hasattr(getattr(item, "obj", None), "__scenario__")
+            for item in session.items
+        )
         stash[_SESSION] = Session(session.config, scenarios)
     return stash[_SESSION]
 
@@ -95,8 +99,7 @@ def _report(item: ScenarioItem, session: Session, prepared: Prepared, outcome: O
         item.add_marker(pytest.mark.xfail(reason=reason, strict=expected.strict))
     if session.update_mode is not None:
         item.proposal = _proposal(session.update_mode, prepared, outcome, redactor)
-    for name in ("seed", "digest", "tokens"):
-        item.user_properties.append((f"simkit.{name}", getattr(result, name)))
+    _measure(item, result)
     _show(item, session, prepared, outcome, redactor)
     if result.warnings or result.passed_over or result.lints_off:
         _note(item, redactor)
@@ -124,8 +127,39 @@ def _proposal(mode: str, prepared: Prepared, outcome: Outcome, redactor: Redacto
     return encoded(fixes(prepared, outcome.view, outcome.judgement))
 
 
+def keep_story(item: pytest.Item, prepared: Prepared, outcome: Outcome) -> None:
+    """Keep the run of a feature's story as that of a scenario; the test's name has its row."""
+    session, redactor, ran = session_of(item.session), prepared.redactor(os.environ), Ran()
+    row = item.name[item.name.index("[") :] if "[" in item.name else ""
+    case = msgspec.structs.replace(prepared.item, name=clean(f"{prepared.item.name}{row}"))
+    prepared = msgspec.structs.replace(prepared, item=case)
+    result = result_of(prepared, outcome, session.seed)
+    again = f"pytest {shell_word(item.nodeid)}"
+    ran.keep(msgspec.structs.replace(result, again=again), redactor)
+    ran.scenario = case
+    _measure(item, result)
+    _show(ran, session, prepared, outcome, redactor)
+    for name, value in ((RAN_AS, ran), (KEPT_AS, getattr(ran, KEPT_AS))):
+        setattr(item, name, value)
+
+
+def shorten(item: Any, report: pytest.TestReport) -> None:
+    """Let the message, of which a page of CI shows the first lines, name each finding."""
+    from simkit.report.text import headline
+
+    result = _result(getattr(item, RAN_AS, item))
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None and result.findings:
+        shown = result.findings[:SHOWN]
+        lines = [f"{finding.where}: {headline(finding)}" for finding in shown]
+        if more := len(result.findings) - len(shown):
+            lines.append(f"and {more} more")
+        lines.append(f"reproduce: {result.reproduce}")
+        crash.message = clean("\n".join(["Failed: " + lines[0], *lines[1:]]))
+
+
 def _show(
-    item: ScenarioItem, session: Session, prepared: Prepared, outcome: Outcome, redactor: Redactor
+    item: Ran, session: Session, prepared: Prepared, outcome: Outcome, redactor: Redactor
 ) -> None:
     """Keep the trace, the run's page, and the picture of a failing one.
 
@@ -149,11 +183,16 @@ def _show(
         item.picture = sequence_text(view, result.findings)
 
 
-def _keep(item: ScenarioItem, trace: bytes) -> None:
+def _measure(item: pytest.Item, result: Result) -> None:
+    for name in ("seed", "digest", "tokens"):
+        item.user_properties.append((f"simkit.{name}", getattr(result, name)))
+
+
+def _keep(item: Ran, trace: bytes) -> None:
     """Let the item's report carry its run, with its trace if there is one."""
     result = _result(item)
     entry = RunEntry(result.id, result.outcome, result.digest, result.trace)
-    setattr(item, KEPT_AS, text_of_run(entry, result.failed, trace))
+    setattr(item, KEPT_AS, text_of_run(entry, result.failed and not result.again, trace))
 
 
 def _note(item: ScenarioItem, redactor: Redactor) -> None:
@@ -168,7 +207,7 @@ def _note(item: ScenarioItem, redactor: Redactor) -> None:
         item.add_report_section("call", "simkit lints turned off", text)
 
 
-def _result(item: ScenarioItem) -> Result:
+def _result(item: Ran) -> Result:
     """Return the result of an item that has run, without secrets."""
     assert item.result is not None
     return item.result
@@ -178,10 +217,12 @@ def _result(item: ScenarioItem) -> Result:
 #
 # Of a session with at most `SMALL` scenarios all traces are kept, of a larger one those of the
 # scenarios that fail. They travel in pytest's own reports, so that pytest-xdist sends them on.
-# Stories of features and conversations of `sim` are counted alone.
+# Explored stories of features, and conversations of `sim`, are counted alone.
 
 
 SMALL: Final = 50
+SHOWN: Final = 4
+"""The findings of a scenario that a message names; pytest cuts it at 500 characters."""
 
 
 def text_of_run(entry: RunEntry, has_failed: bool, trace: bytes) -> str:

@@ -19,7 +19,7 @@ from simkit.core.errors import SimkitError, TraceError
 from simkit.core.files import check_place, write_whole
 from simkit.core.output import clean, command, current_redactor, without_secrets
 from simkit.core.text import counted
-from simkit.pytest_plugin.items import ReportCarrier, ScenarioItem, documents_of
+from simkit.pytest_plugin.items import Ran, ReportCarrier, documents_of
 from simkit.report import diffs, scores
 from simkit.report.diff_lines import Sides
 from simkit.report.diffs import summary_line
@@ -56,7 +56,7 @@ class Workflow(ReportCarrier):
                 raise pytest.UsageError(f"--simkit-base: {problem}") from None
 
     def carried(
-        self, item: ScenarioItem, call: pytest.CallInfo[None], report: pytest.TestReport
+        self, item: Ran, call: pytest.CallInfo[None], report: pytest.TestReport
     ) -> str | None:
         """Return the result of a scenario, and its picture if it fails."""
         if call.when != "call" and report.passed:
@@ -97,7 +97,7 @@ class Workflow(ReportCarrier):
             terminalreporter.write_line(clean(f"simkit: against {self._base}: {counts}; {hint}"))
 
 
-def _result(item: ScenarioItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> Result:
+def _result(item: Ran, call: pytest.CallInfo[None], report: pytest.TestReport) -> Result:
     """Return the item's own result, or why it did not run: skipped, or a fixture failed."""
     result, scenario = item.result, item.scenario
     if result is not None:
@@ -132,7 +132,7 @@ class Updates(ReportCarrier):
             raise pytest.UsageError(str(problem)) from None
 
     def carried(
-        self, item: ScenarioItem, call: pytest.CallInfo[None], report: pytest.TestReport
+        self, item: Ran, call: pytest.CallInfo[None], report: pytest.TestReport
     ) -> str | None:
         """Return the changes that a scenario's run proposes."""
         return item.proposal if call.when == "call" else None
@@ -184,7 +184,7 @@ class PytestPage(ReportCarrier):
         return f"{self._file}#{slug(identity)}"
 
     def carried(
-        self, item: ScenarioItem, call: pytest.CallInfo[None], report: pytest.TestReport
+        self, item: Ran, call: pytest.CallInfo[None], report: pytest.TestReport
     ) -> str | None:
         """Return the scenario for the page; put the place of a run into the report of a failure."""
         result, page = item.result, item.page
@@ -193,7 +193,9 @@ class PytestPage(ReportCarrier):
         if call.when != "call" or page is None:
             return None
         if report.failed:
-            report.sections.append((SHOWN_AT, clean(self.link(item.scenario.id))))
+            link = clean(self.link(item.scenario.id))
+            if add_section := getattr(report.longrepr, "addsection", None):  # JUnit shows it.
+                add_section(SHOWN_AT, link, "-")
         return msgspec.json.encode(page).decode()
 
     def take(self, text: str) -> None:

@@ -69,6 +69,8 @@ class Result(msgspec.Struct, frozen=True):
     """The pipeline that it ran on, if the command named another one."""
     strict: bool = False
     """Whether the command was strict about claims that prove nothing."""
+    again: str = ""
+    """The command that runs it again, if that is not simkit's."""
 
     @property
     def failed(self) -> bool:
@@ -81,6 +83,8 @@ class Result(msgspec.Struct, frozen=True):
 
         A text of an earlier scenario is carried over only in one process with that scenario.
         """
+        if self.again:
+            return self.again
         seed = "" if self.seed is None else f" --seed {self.seed}"
         other = f" --pipeline {shell_word(self.on)}" if self.on else ""
         strict = " --strict" if self.strict else ""
@@ -294,7 +298,7 @@ def scenario_object(result: Result) -> dict[str, Any]:
             _complete(finding, result)
     fields["lints_off"] = [_off(lint, reason) for lint, reason in result.lints_off]
     fields["reproduce"] = result.reproduce
-    del fields["on"], fields["strict"]  # The command shows both.
+    del fields["on"], fields["strict"], fields["again"]  # The command shows both.
     return fields
 
 

@@ -89,19 +89,26 @@ def test_of_a_large_session_failing_scenarios_are_kept(pytester: pytest.Pytester
 
 
 @pytest.mark.slow
-def test_commands_say_that_stories_and_conversations_keep_no_trace(
+def test_commands_show_stories_and_say_that_conversations_keep_no_trace(
     pytester: pytest.Pytester,
 ) -> None:
     simkit("replay", ".")
     (pytester.path / "desk.feature").write_text(STORY, encoding="utf-8")
     pytester.makepyfile(CODE)
-    python_file = "test_commands_say_that_stories_and_conversations_keep_no_trace.py"
-    pytester.runpytest_subprocess(python_file).assert_outcomes(passed=1, failed=1)
+    page = ("--simkit-html", "page.html", "--junitxml", "junit.xml")
+    done = pytester.runpytest_subprocess(*page, "-k", "story or sim")
+    done.assert_outcomes(passed=1, failed=1)
+    link = "page.html#desk-feature-a-story-9c03efe8"
+    assert link in done.stdout.str()
+    junit = Path("junit.xml").read_text(encoding="utf-8")
+    assert "reply does not match (turn 1)&#10;reproduce: pytest" in junit
+    assert junit.count(link) == junit.count("simkit.digest") == 1
 
     for command in ("judge", "view", "diff --base .simkit"):
         text = simkit(*command.split())
-        note = "no trace of the 2 tests with features or `sim` that pytest ran last"
+        note = "no trace of the 1 test with `sim` that pytest ran last"
         assert note in text, command
+    assert "skipped: 1 scenario: pytest judges features" in simkit("judge")
     assert "1 passed" in simkit("replay", ".")
     assert "no trace" not in simkit("judge")
 
