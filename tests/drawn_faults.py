@@ -13,7 +13,7 @@ Whether each rule has a claim of its own is found by hand, in three steps:
    `- {rule: 42, pipeline: fitness_coach/fitness_coach, edit: [{remove: channels.notes}]}`.
 3. `python -m tests.drawn_faults --judge FILE` prints those that turn no claim of their rule red.
 
-`drawn_faults.yaml` holds faults of eight draws; a test demands nineteen of twenty.
+`drawn_faults.yaml` holds faults of ten draws; a test demands nineteen of twenty.
 """
 
 from __future__ import annotations
