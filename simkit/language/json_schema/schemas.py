@@ -129,6 +129,12 @@ _OPERANDS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "uniqueItems": (lambda v: isinstance(v, bool), "true or false"),
 }  # fmt: skip
 """Keyword to what its operand must be, and how messages call that."""
+_KEYWORDS: Final = (
+    *_OPERANDS, *_SINGLE, *_REFUSED, *_NOT_READ, "$anchor", "$comment", "const", "contentSchema",
+    "default", "deprecated", "description", "example", "examples", "format", "nullable", "title",
+)  # fmt: skip
+_NEAR: Final = 0.85
+"""How like a keyword a word must be that is none: a library may have words of its own."""
 
 
 def plain(value: Any) -> Any:
@@ -167,6 +173,12 @@ class SchemaReader:
             problem = f"a schema is a mapping, true or false, not {_value_text(schema)}"
             raise MatcherError(at, problem, advice="Write one as `{required: [order_id]}`.")
         copy: dict[str, Any] = {}
+        for word in filter(lambda word: word not in _KEYWORDS, schema):
+            from difflib import get_close_matches  # Hardly any schema needs it.
+
+            if nearest := get_close_matches(str(word), _KEYWORDS, 1, _NEAR):
+                problem = f"`{word}` is no keyword of JSON Schema"
+                raise MatcherError((*at, word), problem, advice=f"did you mean `{nearest[0]}`?")
         for word, operand in schema.items():
             if word in _REFUSED:
                 raise MatcherError((*at, word), f"`{word}` is not supported", word)
