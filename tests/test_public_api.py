@@ -23,10 +23,10 @@ NAMES = {
     "simkit.adapters.api": {
         *("ABSENT", "COMPUTED_PROMPT", "DECLARED_RESET", "DUMMY_KEY", "HANDOFF_PREFIX"),
         *("PATIENCE_S", "ROLE_ALIASES", "AdapterContext", "AgentFacts", "AgentRule", "App"),
-        *("Caller", "ChannelFacts", "ContextListeners", "ContextScope", "Cut", "FrameworkDriver"),
+        *("Caller", "ChannelFacts", "ContextListeners", "ContextScope", "FrameworkDriver"),
         *("FrameworkFailed", "FunctionDriver", "FunctionMissing", "GrowingLists", "HeldState"),
         *("Installation", "Instrumentation", "JsonValue", "Loops", "Message", "NotPlain"),
-        *("Offer", "ParallelGroups", "PipelineError", "PipelineFacts", "Replacement"),
+        *("Offer", "Omission", "ParallelGroups", "PipelineError", "PipelineFacts", "Replacement"),
         *("Restartable", "Row", "Run", "RunHalted", "ScriptBroken", "ScriptMisfit"),
         *("SerialExecutor", "SessionMemory", "SimkitError", "Snapshots", "StoreChannel"),
         "ToolCall",

@@ -88,7 +88,7 @@ from simkit.spec.scenario.apps import App as App
 from simkit.spec.scenario.apps import StoreChannel as StoreChannel
 from simkit.trace.events import AgentFacts as AgentFacts
 from simkit.trace.events import ChannelFacts as ChannelFacts
-from simkit.trace.events import Cut as Cut
+from simkit.trace.events import Omission as Omission
 from simkit.trace.events import PipelineFacts as PipelineFacts
 from simkit.trace.reducers import DECLARED_RESET as DECLARED_RESET
 from simkit.trace.reducers import empty_value as empty_value

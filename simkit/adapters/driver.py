@@ -416,8 +416,8 @@ class CodeDriver:
 
     def _tell_left_threads(self) -> None:
         """Report threads that the others no longer waited for: they run in no fixed order."""
-        left, self._turns.threads.left = self._turns.threads.left, []
-        for where in left:
+        unjoined, self._turns.threads.left = self._turns.threads.left, []
+        for where in unjoined:
             self._uncontrolled(
                 f"a thread that did not come to rest within {watched_threads.LIMIT_S:g} s", where
             )

@@ -61,8 +61,8 @@ def import_application(app: App, keeps_keys: bool = False) -> None:
         raise OSError(f"its import fails: {problem}") from None
     if watch.effects or gate.was_asked:
         raise OSError("its import has effects")
-    if left := set(_shared_files()) - before:
-        raise OSError(f"its import leaves {', '.join(sorted(left))} open")
+    if opened := set(_shared_files()) - before:
+        raise OSError(f"its import leaves {', '.join(sorted(opened))} open")
 
 
 def _import_drivers() -> None:
@@ -134,7 +134,7 @@ def _as_in_scenario(app: App, keeps_keys: bool) -> Iterator[None]:
     world = World(Still(IMPORT_START), Chance(0), zone=app.options.env.get("TZ", ""))
     # Each scenario calls its setup; in its copy, fresh modules are as new.
     options = app.options.model_copy(update={"setup": None, "fresh": False})
-    plain = msgspec.structs.replace(app, folder=os.path.realpath(app.folder), options=options)
+    bare_app = msgspec.structs.replace(app, folder=os.path.realpath(app.folder), options=options)
     with ExitStack() as stack:
         stack.enter_context(world.in_its_zone())
         stack.enter_context(owned_by(Owner()))
@@ -143,7 +143,7 @@ def _as_in_scenario(app: App, keeps_keys: bool) -> Iterator[None]:
         stack.enter_context(carrying_contexts)
         stack.enter_context(hearing_loops)
         stack.enter_context(watching_processes)
-        stack.enter_context(surroundings(plain, found_as, keeps_keys))
+        stack.enter_context(surroundings(bare_app, found_as, keeps_keys))
         yield
         import_ahead(home_of(app.entry))
     unused_packages.add(home_of(app.entry))

@@ -322,7 +322,7 @@ class ForeignSession(ServerSession):
         exchange = server.questions.pop((self._process, answer["id"]), None)
         if exchange is not None and exchange.question is not None:
             server.use.questions.end(server.name, exchange.question)
-            exchange.question["answer"] = _plain(answer)
+            exchange.question["answer"] = _outcome_of(answer)
             exchange.question = None
         return None if self.is_real else b""
 
@@ -368,11 +368,11 @@ class ForeignSession(ServerSession):
             if each is messages[-1]:
                 self._learn(message, each, call)
             answer = yield each
-            if recorded is not None and answer is not None and _plain(answer) != recorded:
+            if recorded is not None and answer is not None and _outcome_of(answer) != recorded:
                 raise server.use.halt(
                     CassetteMissed(
                         f"server {server.name!r} got another answer than in its recording: "
-                        f"{as_text(recorded)} → {as_text(_plain(answer))}.\n"
+                        f"{as_text(recorded)} → {as_text(_outcome_of(answer))}.\n"
                         "Record it again with `simkit record`."
                     )
                 )
@@ -477,7 +477,7 @@ class ForeignSession(ServerSession):
             self._server.use.end_for_server(call, None, f"the server ended: {text}")
 
 
-def _plain(answer: Mapping[str, Any]) -> dict[str, Any]:
+def _outcome_of(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer without what names its message."""
     return {key: value for key, value in answer.items() if key in ("result", "error")}
 

@@ -159,15 +159,15 @@ def record_answer(
         fails = Fails(answer.kind, FAILURES[answer.kind].status, answer.message)
     else:
         try:
-            plain = decoded_response(answer)
-            parsed_answer = call.protocol.parse_response(plain, call.model_request)
+            decoded = decoded_response(answer)
+            parsed_answer = call.protocol.parse_response(decoded, call.model_request)
             fails, partial = parsed_answer.error, parsed_answer.message.content
         except (WireInvalid, NotDecodable) as problem:
             fails = Fails("malformed_response", answer.status, str(problem))
     if fails is not None:
         recorder.failed(run, call.id, fails, partial)
         return fails
-    call.chains.remember(call.protocol, plain, call.model_request, parsed_answer.message)
+    call.chains.remember(call.protocol, decoded, call.model_request, parsed_answer.message)
     is_json = as_json(parsed_answer.message.content) is not None
     kind = "calls" if parsed_answer.message.calls else "json" if is_json else "text"
     reply = recorder.replied(run, call.id, parsed_answer.message, kind, parsed_answer.usage)

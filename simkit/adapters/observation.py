@@ -69,7 +69,7 @@ class ContextListeners(Generic[ListenerT]):
 
     def __init__(self, name: str) -> None:
         """``name`` is the name of the context variable."""
-        self._variable = ContextVar[_Use[ListenerT] | None](name, default=None)
+        self._use = ContextScope[_Use[ListenerT]](name)
         self._active: dict[_Use[ListenerT], None] = {}
         """The uses of listeners that are active now; it changes in one step at a time."""
 
@@ -81,7 +81,7 @@ class ContextListeners(Generic[ListenerT]):
         in its context, as in a thread, belongs to the only active one, unless it is code of another
         scenario that has not ended.
         """
-        use = self._variable.get()
+        use = self._use.now()
         if use is not None and use.is_active:
             return use.listener
         owner = current_owner() or (use.owner if use is not None else None)
@@ -107,20 +107,14 @@ class ContextListeners(Generic[ListenerT]):
             with listeners.activate(listener, installation):
                 ...
         """
-        stack = enter_all(installations)
         use = _Use(listener)
-        before = self._variable.get()
-        self._active[use] = None
-        self._variable.set(use)
-        try:
-            yield
-        finally:
-            # It may be left in another context than it was entered in, as streams are.
-            if self._variable.get() is use:
-                self._variable.set(before)
-            use.is_active = False
-            del self._active[use]
-            stack.close()
+        with enter_all(installations), self._use.inside(use):
+            self._active[use] = None
+            try:
+                yield
+            finally:
+                use.is_active = False
+                del self._active[use]
 
     def around(self, function: Callable[..., Any]) -> Callable[[Replacement], Replacement]:
         """Return what makes replacements that call ``function`` where there is a listener.

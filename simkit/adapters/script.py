@@ -217,9 +217,9 @@ def _problem_text(problem: WireInvalid, call: ModelCall, at: SourcePath) -> tupl
 
 def _check_raw(reply: OutgoingReply, call: ModelCall, at: SourcePath, message: Message) -> None:
     """Reject a ``raw`` that changes parts that the line's other keys set."""
-    plain = msgspec.structs.replace(reply, extras=msgspec.structs.replace(reply.extras, raw=None))
+    usual = msgspec.structs.replace(reply, extras=msgspec.structs.replace(reply.extras, raw=None))
     before = call.protocol.parse_response(
-        call.protocol.served(plain, call.model_request), call.model_request
+        call.protocol.served(usual, call.model_request), call.model_request
     ).message
     for field, is_same in (
         ("text", message.content == before.content),

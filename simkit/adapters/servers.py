@@ -208,7 +208,7 @@ class _Listener(ChunkRecorder):
 
     def __init__(self, session: ServerSession, connect: Any = None) -> None:
         """``connect`` takes the second address of a server over SSE."""
-        super().__init__(self._answer, lambda response: True)
+        super().__init__(self._answer)
         self._session, self._connect, self._reader = session, connect, sse.Reader()
         self._is_stream = False
 

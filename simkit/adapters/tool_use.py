@@ -189,16 +189,16 @@ class ToolUse:
         self._gate.wait_turn()
         with self._gate.lock:
             self._gate.refuse_crashed()
-            request, plain = self._request_of(tool, args, request)
+            request, arguments = self._request_of(tool, args, request)
             call = _Execution(request, self._gate.begin_tool(request), in_loop)
             # A call at which the turn ends was never made.
             is_cancelled = self._gate.end_turn_if_due(call.start, AT_START)
 
         def go_on() -> Any:
             with self._gate.lock:
-                self.recorder.tool_called(request, plain)
+                self.recorder.tool_called(request, arguments)
                 if is_scripted := self.is_scripted(tool):
-                    scripted = self._scripted(call, plain, returns, is_stand_in=is_stand_in)
+                    scripted = self._scripted(call, arguments, returns, is_stand_in=is_stand_in)
             if is_scripted:
                 return self._after_latency(call, *scripted)
             return self._observed(call, real)
@@ -238,19 +238,19 @@ class ToolUse:
 
         A call that a framework executes is recorded already; that of plain code is recorded here.
         """
-        recorder, plain = self.recorder, canonical(args)
+        recorder, arguments = self.recorder, canonical(args)
         with self._gate.lock:
-            executing = recorder.executing(lambda name: is_named(name, tool), plain)
+            executing = recorder.executing(lambda name: is_named(name, tool), arguments)
             request = next((each for each in executing if not each.server), None)
             is_recorded = request is not None
             if request is None:
-                request = self._request_for(tool, plain, [*recorder.pending(tool)])
-                recorder.tool_called(request, plain)
+                request = self._request_for(tool, arguments, [*recorder.pending(tool)])
+                recorder.tool_called(request, arguments)
             request.server = server
             names = (f"{server}/{tool}", request.call.name, tool)
             self.reached.update(names)
             name = next((name for name in names if self._tools.has_result_for(name)), "")
-            return ServedCall(tool, plain, request, is_recorded, name)
+            return ServedCall(tool, arguments, request, is_recorded, name)
 
     def end_for_server(self, call: ServedCall, result: JsonValue, error: str) -> None:
         """End a call that a server has answered."""
@@ -280,8 +280,8 @@ class ToolUse:
     ) -> None:  # fmt: skip
         """Record a call that was executed elsewhere, whatever the scenario scripts."""
         with self._gate.lock:
-            request, plain = self._request_of(tool, args, request)
-            self.recorder.tool_called(request, plain)
+            request, arguments = self._request_of(tool, args, request)
+            self.recorder.tool_called(request, arguments)
             self.recorder.tool_answered(request, canonical(result), error)
 
     def _request_of(
@@ -291,12 +291,12 @@ class ToolUse:
         pending = [request] if request is not None else [*self.recorder.pending(tool)]
         if pending:
             args = received(args, pending[0].call.args, self.recorder.schema_of(tool))
-        plain = canonical(args)
-        request = request or self._request_for(tool, plain, pending)
+        arguments = canonical(args)
+        request = request or self._request_for(tool, arguments, pending)
         if request.is_answered:  # It is executed again: each attempt has its own end.
             request = msgspec.structs.replace(request, is_answered=False)
         self.reached.add(tool)
-        return request, plain
+        return request, arguments
 
     def stand_in(
         self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any,

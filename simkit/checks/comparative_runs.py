@@ -70,7 +70,7 @@ class _Sides:
         """
         compared = self._equal.get(key, 0)
         for index in range(compared, to):
-            if plain(left[index]) != plain(right[index]):
+            if no_ids(left[index]) != no_ids(right[index]):
                 return False
         self._equal[key] = max(compared, to)
         return True
@@ -78,7 +78,7 @@ class _Sides:
     def same_value(self, left: Any, right: Any) -> bool:
         """Return whether two values of a channel are equal."""
         if not isinstance(left, Appended) or not isinstance(right, Appended):
-            return bool(plain(left) == plain(right))
+            return bool(no_ids(left) == no_ids(right))
         key = (left.family, left.start, right.family, right.start)
         return len(left) == len(right) and self.same(key, left, right, len(left))
 
@@ -87,14 +87,14 @@ class _Sides:
         left, right = before.context, after.context
         return (
             len(left.parts) == len(right.parts)
-            and plain(left.own_messages) == plain(right.own_messages)
+            and no_ids(left.own_messages) == no_ids(right.own_messages)
             and all(self._same_part(*parts) for parts in zip(left.parts, right.parts, strict=True))
         )
 
     def _same_part(self, left: InlinePart | HistoryView, right: InlinePart | HistoryView) -> bool:
         if isinstance(left, InlinePart) or isinstance(right, InlinePart):
             both_made = isinstance(left, InlinePart) and isinstance(right, InlinePart)
-            return both_made and bool(plain(left.message) == plain(right.message))
+            return both_made and bool(no_ids(left.message) == no_ids(right.message))
         places = (left.lo, left.hi), (right.lo, right.hi)
         extras = (
             (left.summary, left.rendered, left.tail),
@@ -102,7 +102,7 @@ class _Sides:
         )
         return (
             places[0] == places[1]
-            and plain(extras[0]) == plain(extras[1])
+            and no_ids(extras[0]) == no_ids(extras[1])
             and self.same(
                 (id(left.stream), id(right.stream)),
                 left.stream.entries,
@@ -131,25 +131,25 @@ def _differences(
     for name in dict.fromkeys((*before.state, *after.state)):
         mine, its = before.state.get(name), after.state.get(name)
         if not sides.same_value(mine, its):
-            for difference in _parted(plain(mine), plain(its), f"state.{name}"):
+            for difference in _parted(no_ids(mine), no_ids(its), f"state.{name}"):
                 yield "", *difference
 
 
 def _run_differences(
     before: RunView, after: RunView, sides: _Sides
 ) -> Iterator[tuple[str, Any, Any]]:
-    yield from _parted(plain(before.input), plain(after.input), f"input of {before.agent}")
+    yield from _parted(no_ids(before.input), no_ids(after.input), f"input of {before.agent}")
     for number, (left, right) in enumerate(zip(before.calls, after.calls, strict=False)):
         if sides.same_context(left, right):
             continue
         where = f"context of {before.agent}" + (f", call {number + 1}" if number else "")
-        mine = [plain(message) for message in left.context.messages]
-        its = [plain(message) for message in right.context.messages]
+        mine = [no_ids(message) for message in left.context.messages]
+        its = [no_ids(message) for message in right.context.messages]
         yield from _parted(mine, its, f"{where}: messages")
     if len(before.calls) != len(after.calls):
         yield f"model calls of {before.agent}", len(before.calls), len(after.calls)
-    yield from _parted(plain(before.output), plain(after.output), f"output of {before.agent}")
-    yield from _parted(plain(before.update), plain(after.update), f"update of {before.agent}")
+    yield from _parted(no_ids(before.output), no_ids(after.output), f"output of {before.agent}")
+    yield from _parted(no_ids(before.update), no_ids(after.update), f"update of {before.agent}")
 
 
 def _parted(before: Any, after: Any, at: str) -> Iterator[tuple[str, Any, Any]]:
@@ -171,22 +171,22 @@ def _parted(before: Any, after: Any, at: str) -> Iterator[tuple[str, Any, Any]]:
     yield at, before, after
 
 
-def plain(value: Any) -> Any:
+def no_ids(value: Any) -> Any:
     """Return a value without ids; messages become their content."""
     if isinstance(value, Message):
-        fields: dict[str, Any] = {"role": value.role, "content": plain(value.content)}
+        fields: dict[str, Any] = {"role": value.role, "content": no_ids(value.content)}
         if value.agent:
             fields["agent"] = value.agent
         if value.calls:
-            fields["calls"] = [{call.name: plain(call.args)} for call in value.calls]
+            fields["calls"] = [{call.name: no_ids(call.args)} for call in value.calls]
         return fields
     if isinstance(value, str):
         return _ID.sub(r"\1#", in_own_ids(value))
     if isinstance(value, Mapping):
         names = _plain_keys(value)
-        return {names.get(key, key): plain(inner) for key, inner in value.items()}
+        return {names.get(key, key): no_ids(inner) for key, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return [plain(inner) for inner in value]
+        return [no_ids(inner) for inner in value]
     return value
 
 
@@ -197,7 +197,7 @@ def _plain_keys(value: Mapping[Any, Any]) -> dict[str, str]:
     """
     names: dict[str, str] = {}
     in_use = {key for key in value if isinstance(key, str)}
-    keyed = [(plain(key), key) for key in in_use]
+    keyed = [(no_ids(key), key) for key in in_use]
     own = [(name, key) for name, key in keyed if name != key]
     for name, key in sorted(own, key=lambda pair: (pair[0], len(pair[1]), pair[1])):
         candidates = chain((name,), (f"{name} [{number}]" for number in count(1)))

@@ -128,7 +128,7 @@ class _Mutants:
             for call in event.message.calls
         }
         """Tool call to the event that adds the message that asks for it."""
-        self._streams: dict[str, tuple[list[int], list[e.Cut]]] = {}
+        self._streams: dict[str, tuple[list[int], list[e.Omission]]] = {}
         self._defined = {
             event.number: (index, event)
             for index, event in enumerate(self._events)

@@ -55,7 +55,7 @@ def without_message(
     part: int,
     at: int,
     settled: Sequence[int],
-    cuts: Sequence[e.Cut],
+    cuts: Sequence[e.Omission],
     sizes: tuple[int, int],
     tokens: int,
     after: Changes,
@@ -107,11 +107,11 @@ def _payload_shown(part: e.Part, old: Any, new: Any) -> e.Part:
         return part
     message, pieces = part.message, part.pieces
     for key, value in old.items():
-        left = new.get(key, "") if isinstance(new, Mapping) else ""
-        if left == value:
+        now = new.get(key, "") if isinstance(new, Mapping) else ""
+        if now == value:
             continue
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        other = left if isinstance(left, str) else msgspec.json.encode(left).decode()
+        other = now if isinstance(now, str) else msgspec.json.encode(now).decode()
         if text:
             message = replace(message, content=message.content.replace(text, other), data=None)
             pieces = tuple(

@@ -106,8 +106,8 @@ def expect(paths: Sequence[str], accepts_all: bool) -> int:
         before = read_bytes(file)
         # All rows of a table are run, whichever was named: its turns are written only once.
         items = [item for item in items_in(file, library.cache) if item.index in documents]
-        text, left = _with_claims(file, text_of(before), items, library)
-        notes += left
+        text, problems = _with_claims(file, text_of(before), items, library)
+        notes += problems
         if text != text_of(before):
             if any(isinstance(library.prepared(other_item).pipeline, App) for other_item in items):
                 of_code.add(file)

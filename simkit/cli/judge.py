@@ -162,8 +162,8 @@ def judged_trace(prepared: Prepared, trace: Stored) -> Outcome:
     scenario = _as_stored(prepared)
     outcome = judge(scenario, prepared.document, trace.trace, function_named, trace.runner)
     findings = outcome.judgement.findings
-    left = tuple(f for f in findings if not _claims_second_run(f, prepared.scenario))
-    judgement = msgspec.structs.replace(outcome.judgement, findings=left)
+    own_findings = tuple(f for f in findings if not _claims_second_run(f, prepared.scenario))
+    judgement = msgspec.structs.replace(outcome.judgement, findings=own_findings)
     return msgspec.structs.replace(outcome, judgement=judgement)
 
 

@@ -305,8 +305,8 @@ def _paired(left_files: Sequence[str], right: Sequence[str]) -> Iterator[tuple[s
     """Yield the files of the same scenario: with the same name, else the only one for that name."""
     its = {Path(file).name: file for file in right}
     pairs = {file: its.pop(Path(file).name, "") for file in left_files}
-    left = [file for file, others in pairs.items() if not others]
-    names, its_names = _by_scenario(left), _by_scenario(its.values())
+    unpaired = [file for file, others in pairs.items() if not others]
+    names, its_names = _by_scenario(unpaired), _by_scenario(its.values())
     for name, files in names.items():
         if len(files) == 1 and len(its_names.get(name, ())) == 1:
             pairs[files[0]] = its_names[name][0]

@@ -96,5 +96,5 @@ def _required_lines() -> Sequence[str]:
 
 
 def _module(name: str) -> str:
-    plain = name.lower()
-    return _NAMED_OTHERWISE.get(plain, plain.replace("-", "_"))
+    lowercase = name.lower()
+    return _NAMED_OTHERWISE.get(lowercase, lowercase.replace("-", "_"))

@@ -317,10 +317,10 @@ def rare(number: int, shares: Mapping[str, float]) -> str:
     """
     if number == 0:
         return ""
-    left = ODDS - number
+    remaining = ODDS - number
     for name, share in shares.items():
-        left -= round(share * ODDS)
-        if left <= 0:
+        remaining -= round(share * ODDS)
+        if remaining <= 0:
             return name
     return ""
 

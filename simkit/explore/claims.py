@@ -236,8 +236,8 @@ def claim_parts(always: Mapping[str, Any]) -> Iterator[Part]:
 
 def unjudged_claims(reach: Reach) -> list[str]:
     """Return the claims on turns that no conversation judged: what they speak of never happened."""
-    left = reach.offered - reach.reached
-    return sorted(part.name for part in left if part.kind == CLAIM)
+    unreached = reach.offered - reach.reached
+    return sorted(part.name for part in unreached if part.kind == CLAIM)
 
 
 def unjudged_lines(reach: Reach) -> list[str]:
@@ -254,14 +254,14 @@ def reach_lines(reach: Reach, conditions: Mapping[Part, str] = {}) -> Sequence[s
     counts, missing = [], []
     for kind in KINDS:
         known = sorted(part for part in reach.offered | reach.reached if part.kind == kind)
-        left: dict[str, list[str]] = {}
+        unreached: dict[str, list[str]] = {}
         for part in known:
             if part not in reach.reached:
-                left.setdefault(_reason(part, reach, conditions), []).append(part.name)
+                unreached.setdefault(_reason(part, reach, conditions), []).append(part.name)
         if known:
-            count = len(known) - sum(map(len, left.values()))
+            count = len(known) - sum(map(len, unreached.values()))
             counts.append(f"{count} of {counted(len(known), kind)}")
-        for reason, names in left.items():
+        for reason, names in unreached.items():
             more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
             missing.append(f"never reached: {kind} {', '.join(names[:NAMES_MAX])}{more}: {reason}")
     return [f"reached {', '.join(counts)}", *missing] if counts else []

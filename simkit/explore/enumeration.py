@@ -139,13 +139,13 @@ class Enumeration:
     def left_after(self, source: Enumerated) -> tuple[Interval, ...]:
         """Return the conversations after one of them, as intervals that follow each other."""
         steps, digits = source.steps, source.digits
-        left = [
+        intervals = [
             Interval((*digits[:depth], digit + 1), depth)
             for depth, (digit, count) in enumerate(steps)
             if depth >= self._interval.shared and digit + 1 < count
         ]
         # The first digits change last, and lead to the most conversations.
-        large, small = left[: LEFT_MAX - 1], left[LEFT_MAX - 1 :]
+        large, small = intervals[: LEFT_MAX - 1], intervals[LEFT_MAX - 1 :]
         if small:
             large.append(Interval(small[-1].start, small[0].shared))
         return tuple(reversed(large))
@@ -223,8 +223,8 @@ def run_interval(
                 break
     except KeyboardInterrupt:
         is_stopped = True
-    left = (interval,) if last is None else enumeration.left_after(last)
-    return builder.tally(is_stopped=is_stopped), left
+    remaining = (interval,) if last is None else enumeration.left_after(last)
+    return builder.tally(is_stopped=is_stopped), remaining
 
 
 def sliced(seconds: float = SLICE_S) -> Callable[[], bool]:
@@ -327,10 +327,10 @@ def _first(
 
 def _tally_of(work: Work, start: Interval, most: int) -> Tally:
     """Return the tally of so many conversations, however many tasks they take."""
-    tally, left = Tally(), [start]
+    tally, waiting = Tally(), [start]
     while tally.runs < most:
-        task = 0, left.pop(0), most - tally.runs
+        task = 0, waiting.pop(0), most - tally.runs
         ((_, more, after),) = work.intervals([task], lambda tally: None)
         tally = tally.merged(more.numbered_after(tally.runs))
-        left = [*after, *left]
+        waiting = [*after, *waiting]
     return tally

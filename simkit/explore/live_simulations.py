@@ -105,10 +105,10 @@ def settle(
     """
     words = {each.fault for each in events if type(each) is FaultInjected and each.turn == number}
     rules = turn.pop("faults", ())
-    left = [rule for rule in rules if f"{rule['error']} on call {rule['call']}" in words]
-    if left:
-        turn["faults"] = left
-    kinds = [str(rule["error"]) for rule in left]
+    used_rules = [rule for rule in rules if f"{rule['error']} on call {rule['call']}" in words]
+    if used_rules:
+        turn["faults"] = used_rules
+    kinds = [str(rule["error"]) for rule in used_rules]
     for key, name in CUTS_OF.items():
         if key not in turn:
             continue

@@ -245,15 +245,15 @@ def _parts(tape: ChoiceLog) -> list[tuple[int, ...]]:
 
 def _with_parts(tape: ChoiceLog, parts: Sequence[tuple[int, ...]]) -> ChoiceLog:
     """Return a tape with other digits, which are as many choices."""
-    left = iter(parts)
-    personas = next(left)
+    digits = iter(parts)
+    personas = next(digits)
     turns = [
         TurnLog(
-            next(left),
-            next(left),
+            next(digits),
+            next(digits),
             turn.fate,
-            tuple(AnswerLog(next(left), answer.oddity) for answer in turn.answers),
-            tuple(next(left) for _ in turn.results),
+            tuple(AnswerLog(next(digits), answer.oddity) for answer in turn.answers),
+            tuple(next(digits) for _ in turn.results),
         )
         for turn in tape.turns
     ]

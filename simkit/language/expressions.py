@@ -78,8 +78,8 @@ class Expression:
             # Imported here because few searches need it.
             import regex
 
-            plain = _FOREIGN.sub(lambda match: match[1] or f"\\{match[0]}", self.pattern)
-            self._limited = regex.compile(plain, regex.VERSION0)
+            translated = _FOREIGN.sub(lambda match: match[1] or f"\\{match[0]}", self.pattern)
+            self._limited = regex.compile(translated, regex.VERSION0)
         return self._limited
 
     def _in_time(self, search: Callable[..., Any], text: str) -> Any:

@@ -378,5 +378,5 @@ def _compile_key(key: Any) -> Resolve:
 
 def _unescaped(value: Any) -> Any:
     """Return a value without references, with ``$${`` read as ``${``; itself if it has none."""
-    plain = with_texts(value, lambda text: "".join(map(str, _pieces(text))))
-    return value if plain == value else plain
+    unescaped = with_texts(value, lambda text: "".join(map(str, _pieces(text))))
+    return value if unescaped == value else unescaped

@@ -200,8 +200,8 @@ def request_for(server: str, message: Mapping[str, Any]) -> HttpRequest:
     A client's name and abilities are no part of it, so that another client's request is the same.
     """
     params = {} if message["method"] == "initialize" else message.get("params") or {}
-    plain = {key: value for key, value in params.items() if key != "_meta"}
-    return HttpRequest(RECORDED, f"mcp:{server}/{message['method']}", JSON, _encode(plain))
+    params_sent = {key: value for key, value in params.items() if key != "_meta"}
+    return HttpRequest(RECORDED, f"mcp:{server}/{message['method']}", JSON, _encode(params_sent))
 
 
 def response_for(

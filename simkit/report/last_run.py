@@ -214,5 +214,5 @@ def failure_text(problem: OSError) -> str:
 def slug(identity: str) -> str:
     """Return a file name for a scenario: readable and unique."""
     words = re.sub(r"\.scenario\.yaml", "", identity)
-    plain = re.sub(r"[^a-zA-Z0-9]+", "-", words).strip("-").lower()[:SLUG_MAX].rstrip("-")
-    return f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
+    stem = re.sub(r"[^a-zA-Z0-9]+", "-", words).strip("-").lower()[:SLUG_MAX].rstrip("-")
+    return f"{stem}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"

@@ -189,7 +189,7 @@ class Activation(msgspec.Struct, eq=False):
         root["state"] = self.turn.values(self.branch)
         return root
 
-    def left(self) -> dict[str, Any]:
+    def as_input(self) -> dict[str, Any]:
         """Return the run's result for later runs: its output and its tool calls."""
         return {"output": self.output, "tool_calls": self.tools.records if self.tools else []}
 

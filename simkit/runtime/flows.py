@@ -14,7 +14,7 @@ from simkit.language.paths import Template
 from simkit.language.paths import compile as compile_references
 from simkit.runtime.activation import Activation
 from simkit.runtime.chain import chain, in_parallel, passed_on
-from simkit.runtime.compiled import CompiledPipeline, Request
+from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.context.rendering import json_text, text_form
 from simkit.runtime.conversation import Branch, common
 from simkit.runtime.scheduler import Steps, WaitForAll
@@ -121,13 +121,11 @@ class _ReadyNode(msgspec.Struct, frozen=True):
 class _Arrival(msgspec.Struct, frozen=True):
     """One branch's arrival at a merge."""
 
+    start: Start
+    source: Activation
     node: str
-    run: str
-    output: Any
-    left: Mapping[str, Any]
-    branch: Branch | None
-    handoff: Request | None
-    depth: int
+    """The node of ``source``."""
+    as_input: Mapping[str, Any]
     decision: Decision | None
 
 
@@ -151,17 +149,11 @@ class _Walk:
             starts: list[Start] = yield from passed_on(self._turn, node, source, next_nodes)
             source = next_nodes.source or source
             self._active.remove(node)
-            places_reached, splits = (
-                self._arrived(starts, source, next_nodes),
-                len(next_nodes.places) > 1,
-            )
+            arrived = self._arrived(starts, source, next_nodes)
             ready = self._ready()
-            if splits:
-                yield from self._split(source.branch, places_reached, ready)
-                return
-            onward = [*places_reached, *ready]
-            if len(onward) != 1:
-                yield from self._split(source.branch, places_reached, ready)
+            onward = [*arrived, *ready]
+            if len(next_nodes.places) > 1 or len(onward) != 1:
+                yield from self._split(source.branch, arrived, ready)
                 return
             (place,) = onward
 
@@ -176,18 +168,9 @@ class _Walk:
                 self._active.append(node)
                 places_reached.append(_ReadyNode(start, onward.decision))
                 continue
-            self._waiting.setdefault(node, []).append(
-                _Arrival(
-                    onward.node,
-                    source.id,
-                    source.output,
-                    onward.left(source),
-                    source.branch,
-                    start.handoff,
-                    start.depth,
-                    onward.decision,
-                )
-            )
+            as_input = onward.as_input(source)
+            arrival = _Arrival(start, source, onward.node, as_input, onward.decision)
+            self._waiting.setdefault(node, []).append(arrival)
         return places_reached
 
     def _split(
@@ -222,20 +205,17 @@ class _Walk:
         return places
 
     def _merged(self, node: str, arrivals: Sequence[_Arrival]) -> _ReadyNode:
-        last = arrivals[-1]
+        handoffs = [each.start.handoff for each in arrivals if each.start.handoff is not None]
         start = Start(
             node,
-            next(
-                (arrival.handoff for arrival in reversed(arrivals) if arrival.handoff is not None),
-                None,
-            ),
-            max(arrival.depth for arrival in arrivals),
-            common([arrival.branch for arrival in arrivals]),
-            {arrival.node: arrival.output for arrival in arrivals},
-            upstream={arrival.node: arrival.left for arrival in arrivals},
-            after=tuple(arrival.run for arrival in arrivals),
+            handoffs[-1] if handoffs else None,
+            max(each.start.depth for each in arrivals),
+            common([each.source.branch for each in arrivals]),
+            {each.node: each.source.output for each in arrivals},
+            upstream={each.node: each.as_input for each in arrivals},
+            after=tuple(each.source.id for each in arrivals),
         )
-        return _ReadyNode(start, last.decision)
+        return _ReadyNode(start, arrivals[-1].decision)
 
 
 class _Onward:
@@ -257,7 +237,7 @@ class _Onward:
                 source.spec.depth,
                 source.branch,
                 source.output,
-                upstream={self.node: self.left(source)},
+                upstream={self.node: self.as_input(source)},
                 after=(source.id,),
             )
             for node in self.places
@@ -277,10 +257,10 @@ class _Onward:
         self.decision = {"node": self.node, "label": edge.label or ""}
         return [edge]
 
-    def left(self, source: Activation) -> dict[str, Any]:
+    def as_input(self, source: Activation) -> dict[str, Any]:
         """Return this node's result for the next node, with the last decision."""
-        left = source.left()
-        return {**left, "decision": self.decision} if self.decision is not None else left
+        as_input = source.as_input()
+        return {**as_input, "decision": self.decision} if self.decision is not None else as_input
 
 
 # All flows

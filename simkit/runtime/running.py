@@ -105,9 +105,9 @@ def _call_function(run: Activation) -> Steps:
         yield from hand_off(run, answer, kind="")
     elif answer is not None:
         run.output = copied(answer)
-        plain = canonical(answer)
-        text = answer if isinstance(answer, str) else _encode(plain).decode()
-        run.say(text, data=None if isinstance(answer, str) else plain)
+        answer_value = canonical(answer)
+        text = answer if isinstance(answer, str) else _encode(answer_value).decode()
+        run.say(text, data=None if isinstance(answer, str) else answer_value)
     if run.onward is None:
         run.check_output()
 

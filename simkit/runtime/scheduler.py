@@ -33,7 +33,7 @@ class VirtualClock:
         The events of the trace are all at ``now``.
         """
         self.paused_ms = 0
-        """The part of it that the scenario let pass between turns."""
+        """The part of ``now`` that the scenario let pass between turns."""
         self.start = datetime.fromisoformat(start)
         self._last_iso = (-1, "")
         """The last time that was asked for, and its text."""
@@ -74,9 +74,6 @@ class VirtualClock:
 # Tasks
 
 
-Steps: TypeAlias = Generator[Any, Any, Any]
-
-
 class WaitForAll(msgspec.Struct, eq=False):
     """Yielded to wait for several tasks, which run beside each other."""
 
@@ -89,12 +86,21 @@ class WaitForUser(msgspec.Struct, eq=False):
     question: TurnInterrupted
 
 
+Wait: TypeAlias = int | WaitForAll | WaitForUser | WaitingCall
+"""What a task yields; a number is of milliseconds."""
+Steps: TypeAlias = Generator[Wait, Any, Any]
+
+
 class TimedOut(Exception):
     """The work took longer than allowed."""
 
 
 class _ScheduledTask(msgspec.Struct, eq=False):
-    """One generator, and what it is resumed with next."""
+    """One generator, and what it is resumed with next.
+
+    While it runs, ``error`` is thrown into it if it is set, and ``value`` is sent to it if not.
+    Once it is over, the two are its outcome, which its parent gets.
+    """
 
     steps: Steps
     parent: _ScheduledTask | None = None
@@ -102,9 +108,7 @@ class _ScheduledTask(msgspec.Struct, eq=False):
     index: int = 0
     """Its position among the tasks that the parent waits for."""
     value: Any = None
-    """The value to send to it; once it is over, its result."""
-    throw: BaseException | None = None
-    """The error to throw into it; once it is over, the error that ended it."""
+    error: BaseException | None = None
     is_over: bool = False
     waits: int = 0
     """The number of tasks that it waits for."""
@@ -167,8 +171,8 @@ class Scheduler(msgspec.Struct, eq=False):
         finally:
             self._due.clear()
             self._calling.clear()
-        if root.throw is not None:
-            raise root.throw
+        if root.error is not None:
+            raise root.error
         if not root.is_over and not self._waiting:
             raise AssertionError("the root task ends before its work is done")
         return root.value if root.is_over else None
@@ -185,7 +189,7 @@ class Scheduler(msgspec.Struct, eq=False):
             try:
                 self._on_advance(at)
             except Exception as problem:
-                task.throw = problem
+                task.error = problem
             self._clock.advance_to(at)
         return task
 
@@ -195,15 +199,15 @@ class Scheduler(msgspec.Struct, eq=False):
             index = self._schedule.pick([call for _, call in self._calling])
         except ScriptBroken as problem:
             task, _ = self._calling.pop(0)
-            task.throw = problem
+            task.error = problem
             return task
         return self._calling.pop(index)[0]
 
     def _step(self, task: _ScheduledTask) -> None:
         """Run a task until it yields what it waits for, or is over."""
         try:
-            if task.throw is not None:
-                problem, task.throw = task.throw, None
+            if task.error is not None:
+                problem, task.error = task.error, None
                 request = task.steps.throw(problem)
             else:
                 request = task.steps.send(task.value)
@@ -211,13 +215,13 @@ class Scheduler(msgspec.Struct, eq=False):
             task.value = stop.value
             self._finish(task)
         except Exception as problem:
-            task.throw = problem
+            task.error = problem
             self._finish(task)
         else:
             task.value = None
             self._grant(task, request)
 
-    def _grant(self, task: _ScheduledTask, request: Any) -> None:
+    def _grant(self, task: _ScheduledTask, request: Wait) -> None:
         """Let a task wait for what it has yielded."""
         if isinstance(request, WaitForAll):
             task.waits = len(request.steps)
@@ -237,9 +241,9 @@ class Scheduler(msgspec.Struct, eq=False):
         parent = task.parent
         if parent is None:
             return
-        if task.throw is not None:
+        if task.error is not None:
             self._cancel_children_of(parent)
-            parent.throw = task.throw
+            parent.error = task.error
             self._push(parent, self._clock.now)
             return
         parent.results[task.index] = task.value

@@ -210,12 +210,12 @@ class _Names:
 
     def end(self) -> None:
         """Raise ScriptMisfit if names are left over."""
-        left = self._names[self._used :]
-        if left:
+        unused = self._names[self._used :]
+        if unused:
             raise ScriptMisfit(
                 f"the `schedule` of turn {self._turn + 1} lists {len(self._names)} calls, but the "
-                f"turn made {self._used}: {', '.join(left)} did not wait for an answer."
-                f"{self._advice_on(left)}",
+                f"turn made {self._used}: {', '.join(unused)} did not wait for an answer."
+                f"{self._advice_on(unused)}",
                 ("turns", self._turn, "schedule", *self._paths[self._used]),
             )
 

@@ -135,8 +135,8 @@ def self_contained(schema: JsonValue, named: Mapping[str, JsonValue]) -> JsonVal
     used: dict[str, JsonValue] = {}
     schema_ = _pointing_inside(schema, named, used, "#")
     done: dict[str, JsonValue] = {}
-    while left := [name for name in used if name not in done]:
-        for name in left:
+    while waiting := [name for name in used if name not in done]:
+        for name in waiting:
             done[name] = _pointing_inside(named[name], named, used, _defined(name))
     if not done or not isinstance(schema_, dict):
         return schema_

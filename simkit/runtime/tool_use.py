@@ -107,12 +107,12 @@ def returned_by(function: Callable[..., Any] | None) -> Any:
     if function is None:
         return None
     called = function if inspect.isroutine(function) else type(function).__call__
-    plain: Any = inspect.unwrap(called)
-    plain = getattr(plain, "__func__", plain)
-    declared = getattr(plain, "__annotations__", {}).get("return")
+    wrapped: Any = inspect.unwrap(called)
+    wrapped = getattr(wrapped, "__func__", wrapped)
+    declared = getattr(wrapped, "__annotations__", {}).get("return")
     only = SimpleNamespace(__annotations__={"return": declared})
     try:
-        return get_type_hints(only, globalns=getattr(plain, "__globals__", {})).get("return")
+        return get_type_hints(only, globalns=getattr(wrapped, "__globals__", {})).get("return")
     except Exception:  # The name does not exist, or only for type checkers.
         return None
 

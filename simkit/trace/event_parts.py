@@ -20,7 +20,7 @@ class Piece(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tokens: int = 0
 
 
-class Cut(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class Omission(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A message, or a part of one, that a filter dropped from a history."""
 
     message: int
@@ -45,9 +45,9 @@ class HistoryPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag
     stream: str
     lo: int = 0
     kept: tuple[int, ...] = ()
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[Omission, ...] = ()
     tail: tuple[int, ...] = ()
-    tail_cuts: tuple[Cut, ...] = ()
+    tail_cuts: tuple[Omission, ...] = ()
     restarts: bool = False
     """Whether the settled part of the stream is discarded first, because its source was
     replaced."""

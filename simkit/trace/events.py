@@ -17,7 +17,6 @@ from simkit.trace.asides import ResponseReceived as ResponseReceived
 from simkit.trace.event_parts import AgentFacts as AgentFacts
 from simkit.trace.event_parts import ChannelFacts as ChannelFacts
 from simkit.trace.event_parts import ContractFacts as ContractFacts
-from simkit.trace.event_parts import Cut as Cut
 from simkit.trace.event_parts import EditedCall as EditedCall
 from simkit.trace.event_parts import ErrorFacts as ErrorFacts
 from simkit.trace.event_parts import Event as Event
@@ -26,6 +25,7 @@ from simkit.trace.event_parts import HistoryPart as HistoryPart
 from simkit.trace.event_parts import InlinePart as InlinePart
 from simkit.trace.event_parts import LeftOut as LeftOut
 from simkit.trace.event_parts import Misfit as Misfit
+from simkit.trace.event_parts import Omission as Omission
 from simkit.trace.event_parts import Part as Part
 from simkit.trace.event_parts import Piece as Piece
 from simkit.trace.event_parts import PipelineFacts as PipelineFacts

@@ -341,12 +341,12 @@ _PARTICULAR: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 
 def reducer_of(name: str, last: int = 0) -> Reducer:
     """Return a built-in reducer that also applies the declared reset ``{$set: value}``."""
-    plain: Reducer = partial(append, last=last) if name == "append" else BUILT_IN[name]
+    built_in: Reducer = partial(append, last=last) if name == "append" else BUILT_IN[name]
 
     def reduced(current: Any, update: Any) -> Any:
         if is_reset(update):
             return empty_value(name, update[DECLARED_RESET])
-        return plain(current, update)
+        return built_in(current, update)
 
     return reduced
 

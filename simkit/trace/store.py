@@ -113,8 +113,8 @@ def copied(value: Any) -> Any:
 
 
 def _key(key: Any) -> str:
-    plain = canonical(key)
-    return plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
+    key_value = canonical(key)
+    return key_value if isinstance(key_value, str) else msgspec.json.encode(key_value).decode()
 
 
 def _unlogged(message: Message) -> JsonValue:

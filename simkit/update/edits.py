@@ -284,17 +284,17 @@ def _changes(matcher: Any, value: Any, at: Path, as_claim: AsClaim = claim_of) -
 
 
 def _of_mapping(matcher: Mapping[str, Any], value: Any, at: Path) -> Iterator[Change]:
-    plain = {key: operand for key, operand in matcher.items() if not is_operator(key)}
+    keyed = {key: operand for key, operand in matcher.items() if not is_operator(key)}
     for key, operand in matcher.items():
-        if key not in plain and not holds({key: operand}, value):
+        if key not in keyed and not holds({key: operand}, value):
             yield from _of_operator(key, operand, value, (*at, key))
-    if not plain or holds(plain, value):
+    if not keyed or holds(keyed, value):
         return
-    parts = _parts(plain, value)
+    parts = _parts(keyed, value)
     if parts is not None:
         for key, inner in parts.items():
-            yield from _changes(plain[key], inner, (*at, key))
-    elif len(plain) == len(matcher):
+            yield from _changes(keyed[key], inner, (*at, key))
+    elif len(keyed) == len(matcher):
         yield Put(at, claim_of(value))
     else:
         yield Manual(at, f"it stands beside operators, but the run has {line(value)}")
@@ -324,18 +324,18 @@ def _of_exact(operand: Mapping[str, Any], value: Mapping[str, Any], at: Path) ->
             yield Give(at, key, claim)
 
 
-def _role_keys(plain: Mapping[str, Any]) -> set[str]:
+def _role_keys(keyed: Mapping[str, Any]) -> set[str]:
     """Return the keys of a claim on a message that name its role: `user: …`."""
-    roles = plain.keys() & ROLE_ALIASES.keys()
-    if "role" in plain:
+    roles = keyed.keys() & ROLE_ALIASES.keys()
+    if "role" in keyed:
         roles.discard("tool")  # There it is the name of the tool that answered.
     return roles
 
 
-def _parts(plain: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
+def _parts(keyed: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
     """Return the actual value of each key; None if the role, tool or kind of value differs."""
-    if isinstance(value, ToolCall) and len(plain) == 1:
-        (name,) = plain
+    if isinstance(value, ToolCall) and len(keyed) == 1:
+        (name,) = keyed
         if name not in ("id", "name", "tool", "args"):
             return {name: value.args} if name == value.name else None
     if isinstance(value, (values.Content, values.ToolName)):
@@ -343,11 +343,11 @@ def _parts(plain: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
     if not isinstance(value, Mapping | Message | Dropped | ToolCall):
         return None
     role, content = _content_and_data(value)
-    roles = _role_keys(plain) if role else set()
+    roles = _role_keys(keyed) if role else set()
     if any(ROLE_ALIASES[key] != role for key in roles):
         return None
     contents = roles | ({"content", "text"} if role else set())
-    return {key: content if key in contents else lookup(value, unescaped(key)) for key in plain}
+    return {key: content if key in contents else lookup(value, unescaped(key)) for key in keyed}
 
 
 def _content_and_data(value: Any) -> tuple[str, Any]:

@@ -241,13 +241,13 @@ class Hooks:
         """Return headers and body without secrets; the headers fit the new body."""
         named = {name.lower(): value for name, value in headers.items()}
         try:
-            (plain,) = decoded([body], _first(named.get(_ENCODING)), is_whole=True)
+            (decoded_body,) = decoded([body], _first(named.get(_ENCODING)), is_whole=True)
         except NotDecodable:
             # It is uncompressed already, as vcrpy leaves it, or in an unknown encoding.
-            plain = body
+            decoded_body = body
         kind = (("content-type", _first(named.get("content-type"))),)
-        answer = redacted_answer(HttpResponse(200, kind, (plain,)), self._redactor)
-        if answer == plain:
+        answer = redacted_answer(HttpResponse(200, kind, (decoded_body,)), self._redactor)
+        if answer == decoded_body:
             return dict(headers), body
         length = {name: [str(len(answer))] for name in headers if name.lower() == "content-length"}
         rest = {name: value for name, value in headers.items() if name.lower() != _ENCODING}

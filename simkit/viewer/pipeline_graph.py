@@ -222,7 +222,7 @@ def sequence_text(view: View, findings: Sequence[Finding] = ()) -> str:
     agents = list(dict.fromkeys(run.agent for run in view.runs.values()))
     ids = {agent: f"a{number}" for number, agent in enumerate(agents)}
     lines = ["sequenceDiagram", "    actor user"]
-    lines += [f"    participant {ids[agent]} as {_plain(agent)}" for agent in agents]
+    lines += [f"    participant {ids[agent]} as {_label(agent)}" for agent in agents]
     steps = list(_steps(view, ids, failing))
     lines += [f"    {step}" for step in steps[:STEPS_MAX]]
     if len(steps) > STEPS_MAX:
@@ -240,16 +240,16 @@ def _steps(view: View, ids: dict[str, str], failing: Sequence[tuple[int, str]]) 
     for turn in view.turns:
         message = "" if turn.message is None else turn.message.content
         if turn.runs:
-            yield f"user->>{ids[turn.runs[0].agent]}: {turn.number}. {_plain(message)}"
+            yield f"user->>{ids[turn.runs[0].agent]}: {turn.number}. {_label(message)}"
         yield from _moves(turn, view, ids)
         yield from _lost_handoffs(turn, ids)
         for number, agent in failing:
             if number == turn.number:
                 yield f"Note over {ids.get(agent, 'user')}: ✗ a finding in turn {number}"
         if turn.error is not None:
-            yield f"Note over user: {_plain(turn.error.type)}"
+            yield f"Note over user: {_label(turn.error.type)}"
         elif turn.runs:
-            yield f"{ids[turn.runs[-1].agent]}->>user: {_plain(str(turn.reply or '(no text)'))}"
+            yield f"{ids[turn.runs[-1].agent]}->>user: {_label(str(turn.reply or '(no text)'))}"
 
 
 def _moves(turn: TurnView, view: View, ids: dict[str, str]) -> Iterator[str]:
@@ -259,7 +259,7 @@ def _moves(turn: TurnView, view: View, ids: dict[str, str]) -> Iterator[str]:
         source = run.handoff_from or last.agent
         if handoff is not None:
             label = handoff.event.type or "handoff"
-            yield f"{ids.get(source, 'user')}->>{ids[run.agent]}: {_plain(label)}"
+            yield f"{ids.get(source, 'user')}->>{ids[run.agent]}: {_label(label)}"
         elif source != run.agent:
             yield f"{ids.get(source, 'user')}-->>{ids[run.agent]}: then"
 
@@ -271,10 +271,10 @@ def _lost_handoffs(turn: TurnView, ids: dict[str, str]) -> Iterator[str]:
         event = handoff.event
         if handoff.id not in followed and event.from_agent in ids:
             outcome = f"{event.to_agent}: {handoff.outcome} {handoff.reason}"
-            yield f"Note over {ids[event.from_agent]}: {_plain(outcome)}"
+            yield f"Note over {ids[event.from_agent]}: {_label(outcome)}"
 
 
-def _plain(text: str) -> str:
+def _label(text: str) -> str:
     """Return a text without what Mermaid reads as syntax."""
     one_line = re.sub(r"[^\w .,!?'=+/@€$%*-]+", " ", without_secrets_in(text)).strip()
     return short_end(one_line, 61) or "…"

@@ -208,7 +208,7 @@ class Contexts:
             tokens=part.rendered_tokens,
         )
 
-    def _cuts(self, cuts: Sequence[e.Cut]) -> list[document.CutData]:
+    def _cuts(self, cuts: Sequence[e.Omission]) -> list[document.CutData]:
         messages, tables = self._view.messages, self._tables
         return [
             document.CutData(tables.message(messages[cut.message]), cut.by, cut.what)

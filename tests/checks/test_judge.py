@@ -54,7 +54,7 @@ turns:
 """
 INTERNALS = re.compile(
     r"\b(Message|Messages|Appended|ToolCall|Dropped|Said|Phrase|Absent|[A-Z]\w*View|\w+Part|"
-    r"Piece|Cut|ErrorFacts|Miss|Mismatch|Difference|Hit|mappingproxy|frozenset|dict_\w+|"
+    r"Piece|Omission|ErrorFacts|Miss|Mismatch|Difference|Hit|mappingproxy|frozenset|dict_\w+|"
     r"PosixPath|object)\(|<[a-z_]+[. ]|0x[0-9a-f]{6}|\bNone\b|\bTrue\b|\bFalse\b|\\x"
 )
 

@@ -185,10 +185,8 @@ def question_of(call: Any) -> api.JsonValue:
     args = call.args or {}
     if call.name != CONFIRM:
         return {"tool": call.name, "args": api.plain_or_text(args)}
-    original, confirmation = (
-        args.get("originalFunctionCall") or {},
-        args.get("toolConfirmation") or {},
-    )
+    original = args.get("originalFunctionCall") or {}
+    confirmation = args.get("toolConfirmation") or {}
     question = {"tool": original.get("name"), "args": api.plain_or_text(original.get("args") or {})}
     for key in ("hint", "payload"):
         if confirmation.get(key):

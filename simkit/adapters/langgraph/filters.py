@@ -43,9 +43,9 @@ class Filters:
 
     def __init__(self, recorder: api.TraceRecorder) -> None:
         self._recorder = recorder
-        self._cuts: dict[str, tuple[api.Cut, ...]] = {}
+        self._cuts: dict[str, tuple[api.Omission, ...]] = {}
         """Session to the messages removed from its state."""
-        self._gone_below: list[tuple[tuple[str, ...], tuple[api.Cut, ...]]] = []
+        self._gone_below: list[tuple[tuple[str, ...], tuple[api.Omission, ...]]] = []
         """Inner graphs of this turn, with the messages removed there."""
         self._pending: dict[str, list[_Filter]] = {}
         """Run to the filters before its next model call."""
@@ -82,7 +82,7 @@ class Filters:
                 removed = _removed_by(value)
                 before = _messages_at(input, key) if removed else []
                 if before:
-                    after = _left(before, value, removed)
+                    after = _rest(before, value, removed)
                     self._removed(run, path, before, after, _name_of(node))
 
     def _removed(
@@ -176,7 +176,7 @@ def _removed_by(value: Any) -> set[str | None]:
     return {message.id for message in update if isinstance(message, RemoveMessage)}
 
 
-def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -> list[BaseMessage]:
+def _rest(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -> list[BaseMessage]:
     """Return the rest of a channel's messages after an update that removes some."""
     if REMOVE_ALL_MESSAGES not in removed:
         return [message for message in before if message.id not in removed]

@@ -153,8 +153,8 @@ class HandoffTools:
 
 def _plain(name: str) -> str:
     """Return an agent's name as in tools: `Refund Agent` and `refund_agent` are `refund`."""
-    plain = _ODD.sub("_", name.strip().lower()).strip("_")
-    return plain.removesuffix("_agent") or plain
+    base = _ODD.sub("_", name.strip().lower()).strip("_")
+    return base.removesuffix("_agent") or base
 
 
 MISFITS_MAX: Final = 3

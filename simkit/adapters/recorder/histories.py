@@ -45,7 +45,7 @@ class SentStream:
 
     def __init__(self, identity: str) -> None:
         self.id = identity
-        self._cuts: Sequence[e.Cut] = ()
+        self._cuts: Sequence[e.Omission] = ()
         """The cuts of the last context, of which the first ``_settled_cuts`` are settled."""
         self._settled_cuts = 0
         self._lo = 0
@@ -58,7 +58,7 @@ class SentStream:
         self,
         prints: Sequence[Print],
         numbered: Callable[[list[int]], list[int]],
-        cuts: Sequence[e.Cut] = (),
+        cuts: Sequence[e.Omission] = (),
         names: Sequence[str] = (),
     ) -> e.HistoryPart:
         """Add the next context, and return its event.
@@ -217,45 +217,45 @@ class GrowingLists(Generic[ListT]):
         return items, leading_same(items.items, current) if words == items.words else 0
 
 
-def cuts_between(before: Sequence[Message], after: Sequence[Message], by: str) -> list[e.Cut]:
+def cuts_between(before: Sequence[Message], after: Sequence[Message], by: str) -> list[e.Omission]:
     """Return what the filter ``by`` did to numbered messages.
 
     A message that is missing in the output was dropped; or it was changed, if the output has as
     many new messages of its role as are missing. A message that stands several times in the input
     was not dropped while one copy is left. Linear in both.
     """
-    left = Tally(print_of(message) for message in after)
-    numbers_left: set[int] = set()
+    remaining = Tally(print_of(message) for message in after)
+    numbers_remaining: set[int] = set()
     dropped_messages: list[Message] = []
     for message in reversed(before):  # Filters mostly keep the latest messages.
         mark = print_of(message)
-        if left[mark]:
-            left[mark] -= 1
-            numbers_left.add(message.number)
-        elif message.number not in numbers_left:
+        if remaining[mark]:
+            remaining[mark] -= 1
+            numbers_remaining.add(message.number)
+        elif message.number not in numbers_remaining:
             dropped_messages.append(message)
     dropped_messages.reverse()
     new: dict[str, deque[Message]] = {}
     for message in reversed(after):
         mark = print_of(message)
-        if left[mark]:
-            left[mark] -= 1
+        if remaining[mark]:
+            remaining[mark] -= 1
             new.setdefault(message.role, deque()).appendleft(message)
     missing = Tally(message.role for message in dropped_messages)
     cuts = []
     for message in dropped_messages:
         fresh = new.get(message.role, deque())
         is_changed = fresh and len(fresh) == missing[message.role]
-        cuts.append(_changed(message, fresh, by) if is_changed else e.Cut(message.number, by))
+        cuts.append(_changed(message, fresh, by) if is_changed else e.Omission(message.number, by))
         if is_changed:
             missing[message.role] -= 1
     return cuts
 
 
-def _changed(message: Message, fresh: deque[Message], by: str) -> e.Cut:
+def _changed(message: Message, fresh: deque[Message], by: str) -> e.Omission:
     becomes = fresh.popleft()
     if becomes.content == message.content and message.calls:
-        return e.Cut(message.number, by, "tool_calls", becomes=becomes)
-    return e.Cut(
+        return e.Omission(message.number, by, "tool_calls", becomes=becomes)
+    return e.Omission(
         message.number, by, "content", becomes=msgspec.structs.replace(becomes, id=message.id)
     )

@@ -17,7 +17,7 @@ from simkit.adapters.recorder.handoffs import may_turn_out, with_handoffs, with_
 from simkit.core.messages import JsonValue, Message, ToolCall
 from simkit.language.paths import with_parts
 from simkit.trace import events as e
-from simkit.trace.events import Cut, HandoffRequested
+from simkit.trace.events import HandoffRequested, Omission
 from simkit.trace.recorder import Sink
 from simkit.trace.store import Trace
 
@@ -55,9 +55,9 @@ class Run:
     output_tools: Mapping[str, str] = field(default_factory=lambda: NO_TOOLS)
     """Tool that the model calls to give the run's output to the argument that holds it; an empty
     text if the arguments are the output."""
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[Omission, ...] = ()
     """Messages that filters dropped from the next context."""
-    lasting_cuts: tuple[Cut, ...] = ()
+    lasting_cuts: tuple[Omission, ...] = ()
     """Messages that filters dropped from all later contexts."""
 
 

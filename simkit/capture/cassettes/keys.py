@@ -227,19 +227,19 @@ class Keying:
     def question(self, request: HttpRequest) -> Question:
         """Return a request in canonical form."""
         captured: dict[str, dict[str, str]] = {name: {} for name in self._capture}
-        plain = partial(self._plain, captured=captured)
+        normalized = partial(self._normalized, captured=captured)
         url = self._address(request.url)
         body = redacted_body(request, self.redactor)
         if self._capture or self._volatile:
-            url = plain(url)
+            url = normalized(url)
         return Question(
             request.method,
             url,
-            self._body(body, request, plain),
+            self._body(body, request, normalized),
             {name: tuple(values) for name, values in captured.items() if values},
         )
 
-    def _body(self, body: bytes, request: HttpRequest, plain: Callable[[str], str]) -> bytes:
+    def _body(self, body: bytes, request: HttpRequest, normalized: Callable[[str], str]) -> bytes:
         """Return the canonical form of a body without secrets."""
         try:
             value = json_of(body)
@@ -251,12 +251,12 @@ class Keying:
             for path in self._paths:
                 _blank(value, path)
             if self._capture or self._volatile:
-                value = paths.with_inner_texts(value, plain)
+                value = paths.with_inner_texts(value, normalized)
             return canonical(value)
         except RecursionError:
             return body
 
-    def _plain(self, text: str, captured: dict[str, dict[str, str]]) -> str:
+    def _normalized(self, text: str, captured: dict[str, dict[str, str]]) -> str:
         for name, pattern in self._capture.items():
             text = pattern.sub(partial(_token, name=name, known=captured[name]), text)
         for pattern in self._volatile:

@@ -78,15 +78,15 @@ def why_missed(call: Asking, state: PlayState, policy: Policy) -> Why:
         return _why_not_found(call, state)
     lane = call.session, call.turn, call.agent
     of_agent = _places_in(lane, state)
-    left = [number for number in of_agent if not state.played[number]]
-    if of_agent and not left:
+    unplayed = [number for number in of_agent if not state.played[number]]
+    if of_agent and not unplayed:
         return Why("used up", of_agent[-1], len(of_agent))
-    if not left:
+    if not unplayed:
         return _why_not_found(call, state)
     same = _same(call, state)
     # The agent's next recording is the request that it should have sent.
-    is_later = any(number in same for number in left)
-    return Why("out of order" if is_later else "differs", left[0], len(same))
+    is_later = any(number in same for number in unplayed)
+    return Why("out of order" if is_later else "differs", unplayed[0], len(same))
 
 
 def _why_not_found(call: Asking, state: PlayState) -> Why:

@@ -225,9 +225,9 @@ def _join(lines: list[_Line], redactor: Redactor) -> None:
     for number in _join_values([line.json for line in events], redactor):
         events[number].is_changed = True
     # Lines of text may contain a secret together, for example a key in PEM.
-    plain = [line for line in lines if line.is_data and line.value and not line.is_json]
-    texts = [line.value.decode("utf-8", "surrogateescape") for line in plain]
-    for line, text in zip(plain, redactor.pieces(texts), strict=True):
+    text_lines = [line for line in lines if line.is_data and line.value and not line.is_json]
+    texts = [line.value.decode("utf-8", "surrogateescape") for line in text_lines]
+    for line, text in zip(text_lines, redactor.pieces(texts), strict=True):
         line.value = text.encode("utf-8", "surrogateescape")
 
 

@@ -68,7 +68,7 @@ class Recorder:
 
         Raise CassetteInvalid for a body that does not fit its headers.
         """
-        plain, started = _plain(response), self._started[number]
+        plain, started = _decoded(response), self._started[number]
         with self._lock:
             self._issued.learn(plain, [item.request for item in self._started])
             whole = msgspec.structs.replace(
@@ -88,7 +88,7 @@ class Recorder:
 _NOTHING = HttpResponse(200, (), ())
 
 
-def _plain(response: HttpResponse) -> HttpResponse:
+def _decoded(response: HttpResponse) -> HttpResponse:
     """Return the response with its decoded body, without empty pieces."""
     try:
         chunks = decoded_response(response).chunks

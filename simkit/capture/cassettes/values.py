@@ -251,14 +251,14 @@ class _Inflating:
         return self._stream.eof
 
     def __call__(self, chunk: bytes) -> bytes:
-        plain = self._stream.decompress(chunk, BODY_BYTES_MAX + 1)
+        data = self._stream.decompress(chunk, BODY_BYTES_MAX + 1)
         while self._window == _GZIP and self._stream.eof:
             rest = self._stream.unused_data.lstrip(b"\0")
             if not rest:
                 break
             self._stream = zlib.decompressobj(_GZIP)
-            plain += self._stream.decompress(rest, BODY_BYTES_MAX + 1)
-        return plain
+            data += self._stream.decompress(rest, BODY_BYTES_MAX + 1)
+        return data
 
 
 def _inflate(*windows: int) -> _Ways:

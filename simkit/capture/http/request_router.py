@@ -359,9 +359,6 @@ class AllowedHosts:
             self._names.setdefault(address.lower(), set()).add(host.lower().rstrip("."))
 
 
-"""The problem that a transport reports if the client has read as far as it wanted."""
-
-
 # Observer of a real response that records its pieces, and passes it on at its end
 
 

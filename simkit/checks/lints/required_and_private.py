@@ -415,22 +415,18 @@ class _ServersTexts:
         return bool(self.texts)
 
 
-@lint("SEC-02", e.ToolDefined)
-def _note_description(event: e.ToolDefined, facts: Facts) -> None:
-    if event.server:
-        notes = facts.notes_of(_ServersTexts)
-        notes.servers[event.tool] = event.server
-        source = f"the description of {event.tool!r}"
-        notes.texts.append(_Text(event.server, "", source, event.description))
-
-
-@lint("SEC-02", e.ToolReturned)
-def _note_result(event: e.ToolReturned, facts: Facts) -> None:
-    if event.server:
-        notes = facts.notes_of(_ServersTexts)
-        notes.servers[event.tool] = event.server
+@lint("SEC-02", e.ToolDefined, e.ToolReturned)
+def _note_text(event: e.ToolDefined | e.ToolReturned, facts: Facts) -> None:
+    if not event.server:
+        return
+    if isinstance(event, e.ToolDefined):
+        reader, source, text = "", f"the description of {event.tool!r}", event.description
+    else:
         source = f"the result of {event.tool!r} in turn {event.turn}"
-        notes.texts.append(_Text(event.server, event.agent, source, as_text(event.result)))
+        reader, text = event.agent, as_text(event.result)
+    notes = facts.notes_of(_ServersTexts)
+    notes.servers[event.tool] = event.server
+    notes.texts.append(_Text(event.server, reader, source, text))
 
 
 @lint("SEC-02", e.ToolCalled, when=_ServersTexts)

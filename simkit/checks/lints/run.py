@@ -63,37 +63,37 @@ def _unused_at_end(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     view = facts.view
     fault = facts.fault.fault if facts.fault and facts.fault.turn == event.turn else ""
     is_disturbed = bool(fault) and not fault.startswith("server ")
-    unused = {left.agent for left in event.unused}
+    unused = {entry.agent for entry in event.unused}
     hits = [_call_without_line(failed, view, failed.agent in unused) for failed in misses]
     if not is_disturbed:
         hits += _left_over(event, misses, view)
     if hits or is_disturbed:
         # Unused lines call no tools: one cause, one finding.
         return hits
-    return [_unused_results(left, view.turns[-1], view, fault) for left in event.unused_results]
+    return [_unused_results(entry, view.turns[-1], view, fault) for entry in event.unused_results]
 
 
 def _left_over(event: e.TurnFinished, misses: Sequence[e.ModelFailed], view: View) -> Iterable[Hit]:
     """Yield the unused lines of agents whose every call found one."""
     failed_agents = {failed.agent for failed in misses}
-    for left in event.unused:
-        if left.agent not in failed_agents:
-            yield _unused_lines(left, view.turns[-1], view)
+    for entry in event.unused:
+        if entry.agent not in failed_agents:
+            yield _unused_lines(entry, view.turns[-1], view)
 
 
-def _unused_results(left: e.UnusedResults, turn: TurnView, view: View, fault: str) -> Hit:
-    tool, number = left.tool, turn.number
-    calls = counted(left.calls, "time") if left.calls else "not"
+def _unused_results(entry: e.UnusedResults, turn: TurnView, view: View, fault: str) -> Hit:
+    tool, number = entry.tool, turn.number
+    calls = counted(entry.calls, "time") if entry.calls else "not"
     path: tuple[str | int, ...] = ("turns", number - 1, "tool_results", tool)
-    if left.is_list:
-        results = counted(len(left.answers), "unused result")
-        which = ", ".join(str(index + 1) for index in left.answers)
+    if entry.is_list:
+        results = counted(len(entry.answers), "unused result")
+        which = ", ".join(str(index + 1) for index in entry.answers)
         problem = (
             f"tool {tool!r} has {results} in turn {number}: number {which}. It was called {calls}, "
             "and each result answers one call; one result that is a list is "
             "`{returns: [...]}`."
         )
-        path = (*path, left.answers[0])
+        path = (*path, entry.answers[0])
     elif server := asking_server(tool):
         problem = (
             f"turn {number} answers server {server!r}, which did not ask. For a real server "
@@ -110,7 +110,7 @@ def _unused_results(left: e.UnusedResults, turn: TurnView, view: View, fault: st
         called = (tool_view for before in view.turns for tool_view in before.tools)
         nearest = meant_tool(tool, view.calls.values(), called)
         problem = f"tool {tool!r} was not called in turn {number}, but has a result{nearest or '.'}"
-    data = {"tool": tool, "answers": list(left.answers), "calls": left.calls}
+    data = {"tool": tool, "answers": list(entry.answers), "calls": entry.calls}
     return Hit("RUN-01", problem, number, data=data, path=path)
 
 
@@ -163,14 +163,14 @@ def _meant_keys(request: e.HandoffRejected, facts: e.PipelineFacts) -> Iterator[
         yield from (pair for pair in pairs if pair[1])
 
 
-def _unused_lines(left: e.UnusedLines, turn: TurnView, view: View) -> Hit:
-    agent, number = left.agent, turn.number
-    lines = counted(len(left.lines), "reply line")
-    which = ", ".join(str(line + 1) for line in left.lines)
-    pronoun = "it" if len(left.lines) == 1 else "them"
-    if left.calls:
-        unused = counted(len(left.lines), "unused reply line")
-        calls = counted(left.calls, "model call")
+def _unused_lines(entry: e.UnusedLines, turn: TurnView, view: View) -> Hit:
+    agent, number = entry.agent, turn.number
+    lines = counted(len(entry.lines), "reply line")
+    which = ", ".join(str(line + 1) for line in entry.lines)
+    pronoun = "it" if len(entry.lines) == 1 else "them"
+    if entry.calls:
+        unused = counted(len(entry.lines), "unused reply line")
+        calls = counted(entry.calls, "model call")
         problem = (
             f"agent {agent!r} has {unused} in turn {number}: number {which}. "
             f"It made {calls}. Remove {pronoun}, or let the agent be asked again."
@@ -194,7 +194,7 @@ def _unused_lines(left: e.UnusedLines, turn: TurnView, view: View) -> Hit:
                 "result under `tool_results` takes the place of the function, and of its agents."
             )
     path = ("turns", number - 1, "replies", agent)
-    data = {"lines": list(left.lines), "calls": left.calls}
+    data = {"lines": list(entry.lines), "calls": entry.calls}
     return Hit("RUN-01", problem, number, agent, data=data, path=path)
 
 

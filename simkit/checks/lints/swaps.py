@@ -109,9 +109,9 @@ def _comparison(
         if call not in results.returned or other not in results.returned:
             return False
         result = results.returned[other]
-        plain = result.strip() if isinstance(result, str) else result
+        stripped = result.strip() if isinstance(result, str) else result
         readings = _readings(shown_results[call])
-        return any(type(value) is not tuple and value == plain for value in readings)
+        return any(type(value) is not tuple and value == stripped for value in readings)
 
     return is_under
 

@@ -277,8 +277,8 @@ def blocks(line: bytes) -> Iterator[tuple[int, int, tuple[str, ...]]]:
 @lru_cache(maxsize=2048)
 def _texts_of(block: bytes) -> tuple[str, ...]:
     digits = [bytes.fromhex(match[0].decode()) for match in _HEX.finditer(block)]
-    plain = _compiled(_BREAKS).sub(b"", block).rstrip(b"=").translate(_STANDARD)
-    ways = [plain[at:] for at in range(4) if _is_readable(_decoded(plain[at : at + _PROBE]))]
+    block64 = _compiled(_BREAKS).sub(b"", block).rstrip(b"=").translate(_STANDARD)
+    ways = [block64[at:] for at in range(4) if _is_readable(_decoded(block64[at : at + _PROBE]))]
     decoded = (_decoded(way) for way in ways)
     return tuple(_readable(text) for text in (*decoded, *digits) if _is_readable(text))
 
@@ -323,15 +323,15 @@ def utf16_of(body: bytes) -> str:
 
 
 def _shows_secrets(line: bytes) -> bool:
-    plain = line.translate(_LOWER, b"-_")
+    lower = line.translate(_LOWER, b"-_")
     return (
         next(prefixed(line), None) is not None
         or _shows(_ANY_OF, line)
         or (
-            _shows(_ANY_IN_PLAIN, plain)
-            and (_shows(_ANY_NAMED, plain) or _shows(_ANY_VARIABLE, line))
+            _shows(_ANY_IN_PLAIN, lower)
+            and (_shows(_ANY_NAMED, lower) or _shows(_ANY_VARIABLE, line))
         )
-        or (b"=" in line and (_shows(_ANY_ASSIGNED, plain[::-1]) or _shows(_ANY_PARAMETER, line)))
+        or (b"=" in line and (_shows(_ANY_ASSIGNED, lower[::-1]) or _shows(_ANY_PARAMETER, line)))
         or any(word in line for word in _HTTP)
         # `in` looks for a single byte many times as fast.
         or (ELLIPSIS[:1] in line and ELLIPSIS in line)

@@ -148,10 +148,10 @@ class Redactor:
 
     def _spans(self, text: str) -> list[Span]:
         """Return the places of secrets: plain ones, or else those that are cut or encoded."""
-        spans = self._plain(text) or [*cut_spans(text, self._forms)] or [*cut_keys(text)]
+        spans = self._in_text(text) or [*cut_spans(text, self._forms)] or [*cut_keys(text)]
         return spans or self._in_blocks(text) or _within_words(text) or self._escaped(text)
 
-    def _plain(self, text: str) -> list[Span]:
+    def _in_text(self, text: str) -> list[Span]:
         spans = filter(None, map(_span, self._rules.finditer(text)))
         return [span for span in spans if text[span.start : span.end] != span.text]
 
@@ -173,7 +173,7 @@ class Redactor:
                 break
             text, before = decoded
             places = before if places is None else [places[index] for index in before]
-            if spans := self._plain(text) or self._in_blocks(text) or _within_words(text):
+            if spans := self._in_text(text) or self._in_blocks(text) or _within_words(text):
                 return [Span(places[s.start], places[s.end], s.text) for s in spans]
         return []
 

@@ -187,8 +187,8 @@ _EVERYDAY: Final = frozenset(("API-", "key-", "sdk-", "secret_", "access-", "A" 
 
 def _marks(prefixes: Iterable[str]) -> str:
     """Return a pattern for the prefixes that say alone whose key begins; empty if none does."""
-    plain = (p for p in prefixes if len(p) > 3 or p[-1] in "-_")
-    return "|".join(re.escape(p) for p in plain if p not in _EVERYDAY and not re.search("[./]", p))
+    clear = (p for p in prefixes if len(p) > 3 or p[-1] in "-_")
+    return "|".join(re.escape(p) for p in clear if p not in _EVERYDAY and not re.search("[./]", p))
 
 
 CUT: Final = (

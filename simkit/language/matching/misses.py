@@ -238,8 +238,8 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
         if isinstance(value, values.TEXT_KINDS) and not isinstance(operand, (dict, list)):
             operand = operand if isinstance(operand, Phrase) else values.source_text(operand)
             value = value if isinstance(operand, Phrase) else values.text_of(value)
-        plain = not isinstance(operand, Phrase) and not isinstance(value, Phrase)
-        if plain and isinstance(operand, str) and isinstance(value, str):
+        are_literal = not isinstance(operand, Phrase) and not isinstance(value, Phrase)
+        if are_literal and isinstance(operand, str) and isinstance(value, str):
             return differing(operand, value)
         return line(operand), line(value)
 

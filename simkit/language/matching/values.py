@@ -171,8 +171,8 @@ def patterns_of(matcher: Any) -> tuple[str, ...]:
     A regular expression counts only if it is plain text. Booleans, null and keys do not count.
     """
     texts = texts_wanted(matcher)
-    plain = (text for text, way in texts if way != "$regex" or re.escape(text) == text)
-    return tuple(dict.fromkeys(plain))
+    literal_texts = (text for text, way in texts if way != "$regex" or re.escape(text) == text)
+    return tuple(dict.fromkeys(literal_texts))
 
 
 def texts_in(matcher: Any) -> tuple[str, ...]:

@@ -290,8 +290,8 @@ def unpacked(data: bytes) -> Any:
 def _spelling(number: Any) -> msgspec.msgpack.Ext:
     if not isinstance(number, SourceInt | SourceFloat):
         raise TypeError(f"{type(number).__name__} is no value of a file")
-    plain = float(number) if isinstance(number, SourceFloat) else int(number)
-    return msgspec.msgpack.Ext(0, msgspec.msgpack.encode((plain, number.source)))
+    value = float(number) if isinstance(number, SourceFloat) else int(number)
+    return msgspec.msgpack.Ext(0, msgspec.msgpack.encode((value, number.source)))
 
 
 def _spelt(code: int, data: memoryview) -> SourceInt | SourceFloat:

@@ -180,10 +180,8 @@ def _call(part: Record, at: str, calls: Numbered) -> ToolCall:
 
 def result_of(part: Record, at: str, calls: Numbered) -> Message:
     """Parse a function's result."""
-    function_response, path = (
-        need(part, "functionResponse", dict, at),
-        under(at, "functionResponse"),
-    )
+    function_response = need(part, "functionResponse", dict, at)
+    path = under(at, "functionResponse")
     name = need(function_response, "name", str, path)
     response = maybe(function_response, "response", dict[str, JsonValue](), path)
     extras = extra.Extras()

@@ -118,14 +118,14 @@ def _output(body: Record) -> tuple[JsonValue, dict[str, JsonValue]]:
     """Parse the answer's schema, and the other settings under ``text``."""
     text = maybe(body, "text", dict[str, JsonValue]())
     rest = {key: value for key, value in text.items() if key != "format"}
-    left: dict[str, JsonValue] = {"text": rest} if rest else {}
+    settings: dict[str, JsonValue] = {"text": rest} if rest else {}
     form, at = maybe(text, "format", dict[str, JsonValue](), "text"), under("text", "format")
     if not form:
-        return None, left
+        return None, settings
     kind = need(form, "type", str, at)
     if kind == "json_schema":
-        return need(form, "schema", dict, at), left
-    return ({"type": "object"} if kind == "json_object" else None), left
+        return need(form, "schema", dict, at), settings
+    return ({"type": "object"} if kind == "json_object" else None), settings
 
 
 # OpenAI's Responses: building of requests

@@ -19,7 +19,7 @@ from simkit.core.messages import HANDOFF_PREFIX, Message
 from simkit.language.matching import compile_matcher
 from simkit.runtime.context.rendering import Counter, tokens_of
 from simkit.spec.pipeline import recipe
-from simkit.trace.events import Cut, HistoryPart
+from simkit.trace.events import HistoryPart, Omission
 
 # Filters: pure functions of one message, named in the trace if they drop or edit it
 
@@ -132,7 +132,7 @@ class Stream:
         self.read_to = 0
         """The index up to which the source was read."""
         self.numbers_kept: list[int] = []
-        self.cuts: list[Cut] = []
+        self.cuts: list[Omission] = []
         """With ``keep_new``: settled parts that no event has reported yet."""
         self.restarts = restarts
         """Whether an older stream with this name was reported, and must be discarded."""
@@ -234,7 +234,7 @@ class HistoryReader:
                 )
                 stream.read_to = settled
         numbers: list[int] = []
-        tail_cuts: list[Cut] = []
+        tail_cuts: list[Omission] = []
         tail: Entries = []
         lo, tokens = 0, stream.tokens
         if fresh:
@@ -264,7 +264,7 @@ class HistoryReader:
         sizes: Sizes,
         entries: Entries,
         numbers: list[int],
-        cuts: list[Cut],
+        cuts: list[Omission],
         omit: str = "",
     ) -> int:
         """Add what filters keep of messages to entries and numbers; return its tokens."""
@@ -283,7 +283,7 @@ class HistoryReader:
         return total
 
     def _filtered_later(
-        self, tail: Entries, committed: Container[str], sizes: Sizes, cuts: list[Cut]
+        self, tail: Entries, committed: Container[str], sizes: Sizes, cuts: list[Omission]
     ) -> tuple[Entries, list[int]]:
         """Return what the filters of the whole history keep, and the numbers of that."""
         for of_all, filters in self._later:
@@ -310,7 +310,7 @@ class HistoryReader:
         candidates: Entries,
         committed: Container[str],
         sizes: Sizes,
-        cuts: list[Cut],
+        cuts: list[Omission],
     ) -> Entries:
         """Return the result of filters; record the cuts."""
         filtered = [
@@ -326,7 +326,7 @@ class HistoryReader:
         tokens: int,
         number: int,
         committed: Container[str],
-        cuts: list[Cut],
+        cuts: list[Omission],
     ) -> tuple[Message, int] | None:
         """Return a message as filters leave it, with its tokens; None if they drop it."""
         edited_by = ""
@@ -335,15 +335,15 @@ class HistoryReader:
             if after is message:
                 continue
             if after is None:
-                cuts.append(Cut(number, name))
+                cuts.append(Omission(number, name))
                 return None
             message, edited_by = after, name
             size = tokens_of(after, self._count)
             becomes = after if after.calls else None
-            cuts.append(Cut(number, name, "tool_calls", tokens - size, becomes))
+            cuts.append(Omission(number, name, "tool_calls", tokens - size, becomes))
             tokens = size
         if edited_by and not message.content and not message.calls:
-            cuts.append(Cut(number, edited_by))
+            cuts.append(Omission(number, edited_by))
             return None
         return message, tokens
 
@@ -404,7 +404,7 @@ def _token_start(stream: Stream, tail: Entries, budget: int) -> int:
 
 
 def _filtered_by_user(
-    users: _UsersFilter, tail: Entries, cuts: list[Cut], count: Counter
+    users: _UsersFilter, tail: Entries, cuts: list[Omission], count: Counter
 ) -> Entries:
     """Apply the user's filter: a function of the list of messages that returns those to keep."""
     name, function = users
@@ -415,12 +415,12 @@ def _filtered_by_user(
         message_back = returned.get(message.id)
         number = message.number
         if message_back is None:
-            cuts.append(Cut(number, name))
+            cuts.append(Omission(number, name))
         elif message_back == message:
             after.append((message, tokens))
         else:
             size = tokens_of(message_back, count)
-            cuts.append(Cut(number, name, "content", tokens - size, message_back))
+            cuts.append(Omission(number, name, "content", tokens - size, message_back))
             after.append((message_back, size))
     return after
 

@@ -50,7 +50,7 @@ class ToolStart(msgspec.Struct, frozen=True, gc=False):
         return self.of_tool if moment.agent is None else self.of_agent
 
 
-class Cut(msgspec.Struct, frozen=True, gc=False):
+class CutMoment(msgspec.Struct, frozen=True, gc=False):
     """The moment at which a turn ends before its reply."""
 
     key: str
@@ -132,7 +132,7 @@ class FaultPlan:
         turns: Sequence[Sequence[Fault]] = (),
         always: Sequence[Fault] = (),
         seed: int = 0,
-        cuts: Mapping[int, Cut] = {},
+        cuts: Mapping[int, CutMoment] = {},
         *,
         is_certain: bool = True,
     ) -> None:
@@ -152,7 +152,7 @@ class FaultPlan:
         self._are_certain = is_certain
         self.is_certain = is_certain
         """Whether it is an error if this turn cannot end at its moment; else it goes on."""
-        self.cut: Cut | None = None
+        self.cut: CutMoment | None = None
         """The end of the current turn, until it took place."""
         self.has_any = False
         """Whether the current turn began with any of these."""

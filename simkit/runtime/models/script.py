@@ -201,13 +201,11 @@ class ScriptedModel:
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused lines."""
-        left: list[UnusedLines] = []
-        for agent in self._unused:
-            lines = self._unused[agent]
-            if lines:
-                places = tuple(line.index for line in lines)
-                left.append(UnusedLines(agent, places, self._calls(agent)))
-        return tuple(left)
+        return tuple(
+            UnusedLines(agent, tuple(line.index for line in lines), self._calls(agent))
+            for agent, lines in self._unused.items()
+            if lines
+        )
 
     def _calls(self, agent: str) -> int:
         """Return the number of an agent's calls in the turn: each used a line, or found none."""
@@ -316,10 +314,10 @@ class ScriptedTools(msgspec.Struct, eq=False):
             if scripted.may_wait or (self._used.get(tool) and not scripted.answers[1:]):
                 continue
             used = self._used.get(tool, ())
-            left = tuple(index for index in range(len(scripted.answers)) if index not in used)
-            if left:
+            indices = tuple(index for index in range(len(scripted.answers)) if index not in used)
+            if indices:
                 calls = self._calls.get(tool, 0)
-                lines_unused.append(UnusedResults(tool, left, calls, scripted.successive))
+                lines_unused.append(UnusedResults(tool, indices, calls, scripted.successive))
         return tuple(lines_unused)
 
     def has_result_for(self, tool: str) -> bool:

@@ -13,7 +13,7 @@ from simkit.runtime.flows import flow_of
 from simkit.runtime.functions import function_named
 from simkit.runtime.journal import Store
 from simkit.runtime.kernel import NativeDriver
-from simkit.runtime.models.faults import Cut, FaultPlan, FaultyModel
+from simkit.runtime.models.faults import CutMoment, FaultPlan, FaultyModel
 from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in, call_with
 from simkit.runtime.ports import Driver, Schedule, Tools, TurnModel, UserTurn
 from simkit.runtime.schedules import CODE_TOOLS, DECLARED_TOOLS, ScenarioSchedule
@@ -90,7 +90,7 @@ class InProcessWorker:
         self._replies: list[TurnScript] = []
         self._results: list[Mapping[str, ToolAnswers]] = []
         self._faults: list[Sequence[Fault]] = []
-        self._cuts: dict[int, Cut] = {}
+        self._cuts: dict[int, CutMoment] = {}
         self._paused_ms = 0
         self._read = 0
         """The number of turns whose agents the driver of code knows."""
@@ -148,7 +148,7 @@ class InProcessWorker:
         self._results.append(turn.results)
         self._faults.append(turn.faults)
         if turn.cancel is not None or turn.crash is not None:
-            self._cuts[len(self._faults) - 1] = cut_of(turn)
+            self._cuts[len(self._faults) - 1] = cut_moment_of(turn)
         if turn.pause is not None:
             self._paused_ms += turn.pause_ms
         self._orders.append((turn.session, turn.schedule))
@@ -156,10 +156,10 @@ class InProcessWorker:
     def _driver_of(self, task: ProcessSetup) -> Driver:
         pipeline = task.prepared.pipeline
         if isinstance(pipeline, App):
-            return self._plain(task, pipeline)
+            return self._code_driver(task, pipeline)
         return self._native(task, pipeline)
 
-    def _plain(self, task: ProcessSetup, app: App) -> Driver:
+    def _code_driver(self, task: ProcessSetup, app: App) -> Driver:
         from simkit.adapters.driver import CodeDriver
         from simkit.adapters.programs.program import ProgramDriver
         from simkit.adapters.script import Script
@@ -287,12 +287,12 @@ def shared_of(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[st
     return results, canonical({**values, **prepared.scenario.given.state})
 
 
-def cut_of(turn: Turn) -> Cut:
+def cut_moment_of(turn: Turn) -> CutMoment:
     """Return the moment at which a turn is to end before its reply."""
     if turn.cancel is not None:
-        return Cut("cancel", turn.cancel)
+        return CutMoment("cancel", turn.cancel)
     assert turn.crash is not None
-    return Cut("crash", turn.crash)
+    return CutMoment("crash", turn.crash)
 
 
 def user_turn(turn: Turn, not_before: int = 0, turns_before: int | None = None) -> UserTurn:

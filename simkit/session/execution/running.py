@@ -237,11 +237,11 @@ class Execution(AbstractContextManager["Execution"]):
             self.close()
             return self.trace
         self._process.finish(self.error)
-        left = self._left_of_recording()
-        if self.misfits or left:
+        unused = self._left_of_recording()
+        if self.misfits or unused:
             ended = self.trace.events.pop()
             assert isinstance(ended, RunFinished)
-            self.trace.emit(msgspec.structs.replace(ended, misfits=self.misfits, **left))
+            self.trace.emit(msgspec.structs.replace(ended, misfits=self.misfits, **unused))
         self.is_over = True
         self.close()
         return self.trace

@@ -150,9 +150,9 @@ class _Script:
         turns = data["turns"]
         scripted = [turn.get("replies", {}) for turn in turns[first_turn - 1 :]]
         leaves = [leaf for replies in scripted for leaf in _leaves_of_replies(replies)]
-        self._texts = [_plain(value) for _, value in leaves if isinstance(value, str)]
+        self._texts = [_normalized(value) for _, value in leaves if isinstance(value, str)]
         self._numbers = {leaf for leaf in leaves if not isinstance(leaf[1], str)}
-        self._others = "\n".join(_plain(text) for text in _other_texts(prepared, first_turn))
+        self._others = "\n".join(_normalized(text) for text in _other_texts(prepared, first_turn))
 
     def why_only_scripted(self, claim: Any, key: str) -> str:
         """Return why only the script can keep a claim; empty if its runs may."""
@@ -165,8 +165,8 @@ class _Script:
         if not isinstance(value, str):
             is_scripted = (name, value) in self._numbers
         else:
-            is_scripted = any(_is_in(_plain(value), text) for text in self._texts)
-        return is_scripted and not _is_in(_plain(str(value)), self._others)
+            is_scripted = any(_is_in(_normalized(value), text) for text in self._texts)
+        return is_scripted and not _is_in(_normalized(str(value)), self._others)
 
 
 def _leaves_of_replies(replies: Mapping[str, Any]) -> Iterator[Leaf]:
@@ -256,7 +256,7 @@ def _has_purpose(replies: Mapping[str, Any], key: str) -> bool:
     return any(isinstance(line, Mapping) and key in line for line in lines)
 
 
-def _plain(text: str) -> str:
+def _normalized(text: str) -> str:
     return " ".join(text.lower().split())
 
 

@@ -180,8 +180,8 @@ class Worker(AbstractContextManager["Worker"]):
 
 
 def _wait_ms(until: float | None) -> float:
-    left = _LOOK_EVERY_S if until is None else min(max(until - time.monotonic(), 0), _LOOK_EVERY_S)
-    return left * 1000
+    wait_s = _LOOK_EVERY_S if until is None else until - time.monotonic()
+    return min(max(wait_s, 0), _LOOK_EVERY_S) * 1000
 
 
 # How a worker is started
@@ -246,10 +246,10 @@ def start_application(prepare: Callable[[], object]) -> ApplicationProcess:
     return ApplicationProcess(partial(start_interpreter, worker_environment()), prepare)
 
 
-def start_copy(application: ApplicationProcess, folder: str | None = None) -> Worker:
+def start_copy(application: ApplicationProcess) -> Worker:
     """Return a copy of an application process; raise OSError if there can be none."""
     application.wait()
-    return _copied(application, beginning(folder, worker_environment(), True), None)
+    return _copied(application, beginning(None, worker_environment(), True), None)
 
 
 def _forked(channel: socket.socket) -> ForkedProcess:
@@ -434,9 +434,9 @@ def _send(pipe: IO[bytes], message: object) -> None:
 
 
 def _write(pipe: IO[bytes], data: bytes) -> None:
-    left = memoryview(len(data).to_bytes(_SIZE, "big") + data)
-    while left:
-        left = left[pipe.write(left) :]
+    unsent = memoryview(len(data).to_bytes(_SIZE, "big") + data)
+    while unsent:
+        unsent = unsent[pipe.write(unsent) :]
 
 
 class _Inbox:

@@ -122,8 +122,8 @@ class Price(YamlModel):
         cached, stored = usage.cached_tokens or 0, usage.cache_write_tokens or 0
         cached_price = self.input if self.cached_input is None else self.cached_input
         stored_price = self.input if self.cache_write is None else self.cache_write
-        plain = max(usage.input_tokens - cached - stored, 0)
-        total = plain * self.input + cached * cached_price + stored * stored_price
+        uncached = max(usage.input_tokens - cached - stored, 0)
+        total = uncached * self.input + cached * cached_price + stored * stored_price
         return (total + usage.output_tokens * self.output) / 1_000_000
 
 

@@ -99,7 +99,7 @@ def _of_channel(name: str, channel: Mapping[str, Any]) -> Iterator[PipelineMutan
     reducer = channel.get("reducer", "replace")
     if isinstance(reducer, dict) and isinstance(reducer.get("append"), dict):
         last = (*path, "reducer", "append", "last")
-        yield from _shifted("windows", f"`last` of channel `{name}`", last, reducer["append"], "")
+        yield from _shifted(f"`last` of channel `{name}`", last, reducer["append"], "")
     kind = next(iter(reducer)) if isinstance(reducer, dict) and reducer else reducer
     if (other := _OTHER_REDUCER.get(str(kind))) is not None:
         yield PipelineMutant(
@@ -171,9 +171,9 @@ def _of_section(
         elif key == "window":
             for unit in _mapping(value):
                 text = f"`{unit}` of the window in {words}"
-                yield from _shifted("windows", text, (*at, unit), value, agent)
+                yield from _shifted(text, (*at, unit), value, agent)
         elif key in _COUNTS:
-            yield from _shifted("windows", f"`{key}` of {words}", at, options, agent)
+            yield from _shifted(f"`{key}` of {words}", at, options, agent)
         elif key == "fields" and "handoff" in path:
             for field in _mapping(value):
                 text = f"{words} lacks the field `{field}`"
@@ -263,7 +263,7 @@ def _of_flow(data: Mapping[str, Any]) -> Iterator[PipelineMutant]:
 
 
 def _shifted(
-    kind: str, words: str, path: SourcePath, options: Mapping[str, Any], agent: str
+    words: str, path: SourcePath, options: Mapping[str, Any], agent: str
 ) -> Iterator[PipelineMutant]:
     """Yield a number that is one larger, and one smaller; 0 is unlimited."""
     value = options.get(str(path[-1]))
@@ -271,7 +271,7 @@ def _shifted(
         return
     for other in (value + 1, value - 1):
         if other:
-            yield _set(kind, f"{words} is {other}, not {value}", path, other, agent)
+            yield _set("windows", f"{words} is {other}, not {value}", path, other, agent)
 
 
 def _set(kind: str, text: str, path: SourcePath, value: Any, agent: str = "") -> PipelineMutant:

@@ -192,8 +192,8 @@ class _Check:
         if agent.context is not None:
             self._recipe((*at, "context"), agent.context)
         contracts = [each for each in self.pipeline.contracts if each.to == at[-1]]
-        plain = [each.payload for each in contracts if isinstance(each.payload, Mapping)]
-        schemas = [self.pipeline.schemas.get(each.get("$ref", ""), each) for each in plain]
+        payloads = [each.payload for each in contracts if isinstance(each.payload, Mapping)]
+        schemas = [self.pipeline.schemas.get(each.get("$ref", ""), each) for each in payloads]
         names = (s.get(part, ()) for s in schemas for part in ("properties", "required"))
         keys = {key for part in names for key in part}
         for part in ("instructions", "writes", "before", "after", "context"):

@@ -248,13 +248,11 @@ class ClaimNames:
         """Describe the keys for an agent's calls, or runs, that are valid here."""
         is_run = at[-2] == "runs"
         if self._document.file.endswith(FEATURE_SUFFIX):
-            forms, noun = (
-                (SELECTOR_PHRASES,) if is_run else (SELECTOR_PHRASES, RUN_SPOKEN),
-                "run" if is_run else "context",
-            )
+            forms, noun = (SELECTOR_PHRASES, RUN_SPOKEN), "run" if is_run else "context"
         else:
-            forms, noun = (FORMS,) if is_run else (FORMS, RUN_FORMS), ""
-        forms_text = ", ".join(form.format(agent, noun) for form in forms)
+            forms, noun = (FORMS, RUN_FORMS), ""
+        # The second form names a run, inside of which a claim on calls can stand.
+        forms_text = ", ".join(form.format(agent, noun) for form in forms[: 1 if is_run else 2])
         return (
             f"Name the {'run' if is_run else 'call'}: {forms_text}. "
             "Or write the claim in the turn that it is about."

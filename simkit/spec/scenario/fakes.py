@@ -369,15 +369,15 @@ class Persona(Fakes):
     def _named(self, chance: Chance) -> dict[str, str]:
         """Return a name and its parts, in the order and of the gender that Faker gives it."""
         formats = getattr(self._provider("name"), "formats", ())
-        plain = [
+        simple_formats = [
             format
             for format in formats
             if _PLAIN_NAME.fullmatch(format) and format.count("{{first") == 1
         ]
-        if not plain:
+        if not simple_formats:
             name = str(self._drawn("name", chance))
             return {"name": name, "first_name": name.split()[0], "last_name": name.split()[-1]}
-        pattern = chance.random.choice(plain)
+        pattern = chance.random.choice(simple_formats)
         parts: dict[str, str] = {}
         for token in _TOKEN.findall(pattern):
             kind = "first_name" if token.startswith("first") else "last_name"

@@ -239,8 +239,8 @@ class Usage:
                 document, shared, set(shared.given.state), set(shared.tool_results)
             )
         if shared_use.unread:
-            left = {name: shared.given.state[name] for name in shared_use.unread}
-            shared_use.unread = set(unread_state(left, use.pipeline, use.document, claimed))
+            unread = {name: shared.given.state[name] for name in shared_use.unread}
+            shared_use.unread = set(unread_state(unread, use.pipeline, use.document, claimed))
         if shared_use.uncalled:
             shared_use.uncalled -= _called(scenario, shared_use.uncalled)
 

@@ -23,7 +23,7 @@ class StreamView:
         self.id = identity
         self.entries: list[Message] = []
         self.tokens: list[int] = []
-        self.cuts: list[e.Cut] = []
+        self.cuts: list[e.Omission] = []
         self._sums = [0]
         """The tokens of the first entries together, by their number."""
 

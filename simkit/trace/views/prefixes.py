@@ -293,23 +293,23 @@ def repeated_behind(old: ContextView, context: ContextView, prefix: Prefix) -> R
         is_reached = prefix.place in (INSTRUCTIONS, "messages")
         tokens = _tokens_of_ends(olds.pop(0), news.pop(0), not is_reached)
         front = tokens if first.role == "system" else 0
-    left = Counter(map(_key, olds))
+    unmatched = Counter(map(_key, olds))
     for item in news:
         key = _key(item)
-        if left[key] > 0:
-            left[key] -= 1
+        if unmatched[key] > 0:
+            unmatched[key] -= 1
             tokens += item.tokens
             front += item.tokens if item.message.role == "system" else 0
-    return Repeated(tools + tokens, tools + front, not left.total())
+    return Repeated(tools + tokens, tools + front, not unmatched.total())
 
 
 def _repeated_tools(old: ContextView, new: ContextView, prefix: Prefix) -> int:
-    left = Counter(map(_words_of, old.offers[prefix.place_index :]))
+    unmatched = Counter(map(_words_of, old.offers[prefix.place_index :]))
     tokens = 0
     for tool in new.offers[prefix.place_index :]:
         words = _words_of(tool)
-        if left[words] > 0:
-            left[words] -= 1
+        if unmatched[words] > 0:
+            unmatched[words] -= 1
             tokens += _tool_tokens(tool)
     return tokens
 

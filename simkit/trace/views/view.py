@@ -258,7 +258,7 @@ class View:
         return shown_part
 
     def _entries(
-        self, numbers: Sequence[int], cuts: Sequence[e.Cut], names: Sequence[str]
+        self, numbers: Sequence[int], cuts: Sequence[e.Omission], names: Sequence[str]
     ) -> tuple[list[Message], list[int]]:
         """Return messages as a history shows them, and their tokens."""
         messages = [self.messages[number] for number in numbers]
@@ -402,8 +402,8 @@ def _named(naming: Naming, run: RunView, first: int, messages: Sequence[Message]
     return naming.named(messages, {message.number for message in run.messages}, first)
 
 
-def _edits(cuts: Sequence[e.Cut]) -> Mapping[int, list[e.Cut]]:
-    edits: dict[int, list[e.Cut]] = {}
+def _edits(cuts: Sequence[e.Omission]) -> Mapping[int, list[e.Omission]]:
+    edits: dict[int, list[e.Omission]] = {}
     for cut in cuts:
         if cut.what != "message":
             edits.setdefault(cut.message, []).append(cut)

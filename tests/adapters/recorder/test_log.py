@@ -128,8 +128,8 @@ def test_a_changed_message_is_told_as_changed_and_one_without_its_calls_too() ->
     cuts = cuts_between(before, after, "redact")
 
     assert cuts == [
-        e.Cut(1, "redact", "content", becomes=user("my card is ****", 1)),
-        e.Cut(2, "redact", "tool_calls", becomes=make_reply("Wait")),
+        e.Omission(1, "redact", "content", becomes=user("my card is ****", 1)),
+        e.Omission(2, "redact", "tool_calls", becomes=make_reply("Wait")),
     ]
 
 
@@ -137,13 +137,13 @@ def test_a_summary_in_the_place_of_several_messages_changes_none_of_them() -> No
     before = [user("a", 1), user("b", 2), user("Hi", 3)]
     after = [user("Summary: a and b"), user("Hi")]
 
-    assert cuts_between(before, after, "s") == [e.Cut(1, "s"), e.Cut(2, "s")]
+    assert cuts_between(before, after, "s") == [e.Omission(1, "s"), e.Omission(2, "s")]
 
 
 def test_of_messages_that_are_the_same_the_latest_are_left() -> None:
     before = [user("yes", 1), user("yes", 2), user("yes", 3)]
 
-    assert cuts_between(before, [user("yes")], "s") == [e.Cut(1, "s"), e.Cut(2, "s")]
+    assert cuts_between(before, [user("yes")], "s") == [e.Omission(1, "s"), e.Omission(2, "s")]
 
 
 def test_a_list_refers_to_the_last_of_equal_messages_however_often_one_comes() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simkit.checks.comparative_runs import Parting, first_parting, plain
+from simkit.checks.comparative_runs import Parting, first_parting, no_ids
 from simkit.core.messages import Message, ToolCall
 from simkit.trace.reducers import Appended
 from tests.building import Ran, run_yaml
@@ -49,15 +49,15 @@ def test_ids_are_no_difference() -> None:
 
 def test_ids_as_keys_are_no_difference_and_hide_none() -> None:
     """``${run.timestamps}`` is by call, for one."""
-    assert plain({"call1": "a", "call2": "b"}) == plain({"call10": "b", "call9": "a"})
-    assert plain({"call1": "a", "call2": "b"}) != plain({"call9": "b", "call10": "a"})
-    assert plain({"call1": "a", "call2": "a"}) != plain({"call3": "a"})
-    assert plain({"call1": 1, "call#": 2, "call2": 3}) == {
+    assert no_ids({"call1": "a", "call2": "b"}) == no_ids({"call10": "b", "call9": "a"})
+    assert no_ids({"call1": "a", "call2": "b"}) != no_ids({"call9": "b", "call10": "a"})
+    assert no_ids({"call1": "a", "call2": "a"}) != no_ids({"call3": "a"})
+    assert no_ids({"call1": 1, "call#": 2, "call2": 3}) == {
         "call# [1]": 1,
         "call#": 2,
         "call# [2]": 3,
     }
-    assert plain({"order": "call1", 7: "x"}) == {"order": "call#", 7: "x"}
+    assert no_ids({"order": "call1", 7: "x"}) == {"order": "call#", 7: "x"}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_long_values_are_shown_in_part() -> None:
     ],
 )
 def test_value_is_compared_without_ids(value: Any, without: Any) -> None:
-    assert plain(value) == without
+    assert no_ids(value) == without
 
 
 def test_message_that_is_settled_is_compared() -> None:
@@ -189,7 +189,7 @@ def test_message_that_was_equal_before_is_not_compared_again(
 
     def noting(value: Any) -> Any:
         compared.append(value)
-        return plain(value)
+        return no_ids(value)
 
     monkeypatch.setattr("simkit.checks.comparative_runs.plain", noting)
 
