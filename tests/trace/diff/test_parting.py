@@ -191,7 +191,7 @@ def test_message_that_was_equal_before_is_not_compared_again(
         compared.append(value)
         return no_ids(value)
 
-    monkeypatch.setattr("simkit.checks.comparative_runs.plain", noting)
+    monkeypatch.setattr("simkit.checks.comparative_runs.no_ids", noting)
 
     def looked_at(turns: int) -> int:
         places = [FIRST] * turns
