@@ -87,7 +87,7 @@ class WaitForUser(msgspec.Struct, eq=False):
 
 
 Wait: TypeAlias = int | WaitForAll | WaitForUser | WaitingCall
-"""What a task yields; a number is of milliseconds."""
+"""A task yields one of these; a number is of milliseconds."""
 Steps: TypeAlias = Generator[Wait, Any, Any]
 
 
