@@ -81,6 +81,20 @@ def write(name: str, text: str) -> None:
     Path(name).write_text(text, encoding="utf-8")
 
 
+def with_desk(simkit: Call, pipeline: str, scenario: str) -> Call:
+    """Puts a desk and its scenario in place of the project's good one."""
+    Path("scenarios/good.scenario.yaml").unlink()
+    write("scenarios/desk.pipeline.yaml", pipeline)
+    write("scenarios/refund.scenario.yaml", scenario)
+    return simkit
+
+
+def files_here() -> dict[str, tuple[int, bytes]]:
+    """Returns the files below the working directory: when each was written, and its bytes."""
+    paths = [file for file in Path().rglob("*") if file.is_file()]
+    return {str(f): (f.stat().st_mtime_ns, f.read_bytes()) for f in paths}
+
+
 def without_times(text: str) -> str:
     """Replaces the wall clock's part of the last line."""
     return re.sub(r"\(\d+\.\d\d s\)", "(0.00 s)", text)

@@ -15,7 +15,7 @@ from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from simkit.viewer import CoverageCollector, RunsCoverage
-from tests.cli.projects import Call, Done, write
+from tests.cli.projects import Call, Done, with_desk, write
 from tests.desk import install
 
 DESK = """\
@@ -124,10 +124,7 @@ HITS = {
 @pytest.fixture
 def desk(simkit: Call) -> Call:
     """The command line, in a project with a desk and one scenario."""
-    Path("scenarios/good.scenario.yaml").unlink()
-    write("scenarios/desk.pipeline.yaml", DESK)
-    write("scenarios/refund.scenario.yaml", REFUND)
-    return simkit
+    return with_desk(simkit, DESK, REFUND)
 
 
 def items_of(done: Done) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simkit.report.last_run import slug
-from tests.cli.projects import ECHO, GOOD, ROWS, Call, write
+from tests.cli.projects import ECHO, GOOD, ROWS, Call, files_here, write
 
 GOOD_ID = "scenarios/good.scenario.yaml::it holds"
 NAME = f"{slug(GOOD_ID)}.jsonl"
@@ -34,15 +34,11 @@ def test_traces_whose_files_were_renamed_are_paired_by_their_scenarios(based: Ca
 
 
 def test_nothing_is_written(based: Call) -> None:
-    def files() -> dict[str, tuple[int, bytes]]:
-        paths = [file for file in Path().rglob("*") if file.is_file()]
-        return {str(f): (f.stat().st_mtime_ns, f.read_bytes()) for f in paths}
-
-    before = files()
+    before = files_here()
     based("diff", "--base", "base")
     based("diff", GOOD_ID, "--pipeline", "echo")
 
-    assert files() == before
+    assert files_here() == before
 
 
 def test_secrets_stay_redacted(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from simkit.report.last_run import slug
-from tests.cli.projects import ECHO, GOOD, ROWS, Call, Done, write
+from tests.cli.projects import ECHO, GOOD, ROWS, Call, Done, files_here, write
 
 GOOD_ID = "scenarios/good.scenario.yaml::it holds"
 TRACE = f".simkit/traces/{slug(GOOD_ID)}.jsonl"
@@ -24,16 +23,12 @@ def ran(simkit: Call) -> Call:
 
 
 def test_nothing_is_written(ran: Call) -> None:
-    def files() -> dict[str, tuple[int, bytes]]:
-        paths = [file for file in Path().rglob("*") if file.is_file()]
-        return {str(f): (f.stat().st_mtime_ns, f.read_bytes()) for f in paths}
-
-    before = files()
+    before = files_here()
     write("scenarios/good.scenario.yaml", OTHER_CLAIM)
-    changed = files()
+    changed = files_here()
     ran("judge")
 
-    assert files() == changed
+    assert files_here() == changed
     assert changed != before
 
 

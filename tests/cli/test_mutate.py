@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.cli.projects import Call, Done, write
+from tests.cli.projects import Call, Done, with_desk, write
 
 DESK = """\
 pipeline: desk
@@ -55,10 +54,7 @@ REFUND = REFUND.replace("${env.NOBODY}", "$${you}")
 @pytest.fixture
 def desk(simkit: Call) -> Call:
     """The command line, in a project with a desk and one scenario."""
-    Path("scenarios/good.scenario.yaml").unlink()
-    write("scenarios/desk.pipeline.yaml", DESK)
-    write("scenarios/refund.scenario.yaml", REFUND)
-    return simkit
+    return with_desk(simkit, DESK, REFUND)
 
 
 def report_of(done: Done) -> dict[str, Any]:
