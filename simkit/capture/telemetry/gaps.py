@@ -208,7 +208,8 @@ def _idle(steps: Sequence[Step]) -> Iterator[str]:
             asking |= {at.name for at in outer[:1] if step.kind == "model"}
             busy |= {at.id for at in outer}
     for step in steps:
-        is_node = node_metadata(step.attributes).get("langgraph_node") == step.name
+        node = node_metadata(step.attributes).get("langgraph_node")
+        is_node = node is not None and step.name.split(" ")[-1] == node
         if step.kind == "other" and step.id not in busy and (is_node or step.name in asking):
             yield step.name
 
@@ -243,6 +244,20 @@ def lines_of_tools(turn: RecordedTurn) -> Iterator[str]:
     lacking = [t.name for t in turn.tools if t.result is ABSENT and not t.failed]
     for name in dict.fromkeys(lacking):
         yield f", tool {name!r}: its result is not in the trace"
+    yield from _unsent(turn)
+
+
+def _unsent(turn: RecordedTurn) -> Iterator[str]:
+    """Yield the tools whose agent is asked no more once they have run."""
+    last = {call.agent: call for call in turn.calls}
+    ran = {*turn.asking, *(tool.name for tool in turn.tools)}
+    for agent, call in last.items():
+        for ask in call.answer.calls if call.answer is not None else ():
+            if ask.name in ran:
+                yield (
+                    f", tool {ask.name!r}: it ran, and its result was sent to no model: "
+                    f"code ended {agent!r} there, or the file lacks a call"
+                )
 
 
 def _other_copies(tool: Step, turn: RecordedTurn) -> Iterator[str]:

@@ -76,7 +76,7 @@ class _Writer:
             if isinstance(event, e.StateUpdated) and event.cause == "given":
                 for channel, value in self._view.update_of(event).items():
                     is_reset = isinstance(value, Mapping) and [*value] == ["$set"]
-                    text = json.dumps(value["$set"] if is_reset else value, default=_given_message)
+                    text = json.dumps(value["$set"] if is_reset else value, default=_given)
                     given.setdefault(channel, json.loads(text))
         return given
 
@@ -246,13 +246,14 @@ def _message(message: Message) -> dict[str, Any]:
     return {"role": message.role, "parts": parts}
 
 
-def _given_message(message: Message) -> dict[str, JsonValue]:
-    """Return a message as a scenario gives it to the state."""
-    calls: list[JsonValue] = [{"id": c.id, "tool": c.name, "args": c.args} for c in message.calls]
-    fields = {"agent": message.agent, "calls": calls, "call_id": message.call_id,
-              "tool": message.tool}  # fmt: skip
-    parts = {key: value for key, value in fields.items() if value}
-    return {"role": message.role, "content": message.content, **parts}
+def _given(value: Message | Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return a message, or a mapping of the state, as a scenario gives it to the state."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    calls: list[JsonValue] = [{"id": c.id, "tool": c.name, "args": c.args} for c in value.calls]
+    fields = {"agent": value.agent, "calls": calls, "call_id": value.call_id, "tool": value.tool}
+    parts = {key: field for key, field in fields.items() if field}
+    return {"role": value.role, "content": value.content, **parts}
 
 
 def _attributes(values: Mapping[str, JsonValue]) -> list[dict[str, Any]]:
