@@ -38,10 +38,14 @@ def result_of(call: Any, text: str) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call.id, "content": text}
 
 
-class Plan:
-    """ag2#1618: the first agent is not sent what the user line."""
+class Case:
+    """A fault of a report, and its mended twin."""
 
     is_mended = False
+
+
+class Plan(Case):
+    """ag2#1618: the first agent is not sent what the user line."""
 
     def chat(self, text: str) -> str:
         plan = ask("You plan.", [user_message(text if self.is_mended else "Begin.")]).content
@@ -49,10 +53,8 @@ class Plan:
         return poem
 
 
-class Swarm:
+class Swarm(Case):
     """autogen#5045: the result of a tool does not reach the target of a handoff."""
-
-    is_mended = False
 
     def chat(self, text: str) -> Any:
         messages = [user_message(text)]
@@ -72,10 +74,8 @@ class Swarm:
         return a.content
 
 
-class Thought:
+class Thought(Case):
     """autogen#6295: the text beside the call of a handoff does not reach its target."""
-
-    is_mended = False
 
     def chat(self, text: str) -> Any:
         a = ask("You greet.", [user_message(text)], tool("transfer_to_desk"))
@@ -86,10 +86,8 @@ class Thought:
         return ask("You are the desk.", [user_message(text), call, *answered]).content
 
 
-class Home:
+class Home(Case):
     """home-generative-agent#588: of a turn that used a tool, the history has the text alone."""
-
-    is_mended = False
 
     def __init__(self) -> None:
         self.history: Messages = []
@@ -119,10 +117,8 @@ class Careful:
         return answer.content
 
 
-class Stored:
+class Stored(Case):
     """pydantic-ai#2888, unsloth#10009: a turn that went another way is not stored."""
-
-    is_mended = False
 
     def __init__(self) -> None:
         self.history: Messages = []
@@ -137,10 +133,8 @@ class Stored:
         return a.content
 
 
-class Forks:
+class Forks(Case):
     """claude-code#89849: agents that work side by side get each other's answers."""
-
-    is_mended = False
 
     def chat(self, text: str) -> Any:
         messages = [user_message(text)]
@@ -160,10 +154,8 @@ class Forks:
         return answer
 
 
-class Crew:
+class Crew(Case):
     """crewAI#724, crewAI#1410: what one agent found does not reach the next."""
-
-    is_mended = False
 
     def chat(self, text: str) -> Any:
         finding = ask("You research.", [user_message(text)]).content
@@ -172,10 +164,8 @@ class Crew:
         ).content
 
 
-class Memory:
+class Memory(Case):
     """souprise#8: only the newest message reaches the model, and the user refers to an answer."""
-
-    is_mended = False
 
     def __init__(self) -> None:
         self.history: Messages = []
@@ -187,10 +177,8 @@ class Memory:
         return a.content
 
 
-class Front:
+class Front(Case):
     """beeai-framework#963: an agent is sent the open call of the one that asks it."""
-
-    is_mended = False
 
     def chat(self, text: str) -> Any:
         messages = [user_message(text)]
@@ -207,10 +195,8 @@ class Front:
         return ask("You greet.", messages, tool("transfer_to_desk", "task")).content
 
 
-class Joined:
+class Joined(Case):
     """inspect_ai#2290: two messages of the assistant are joined, and the calls of one are lost."""
-
-    is_mended = False
 
     def chat(self, text: str) -> Any:
         messages = [user_message(text), {"role": "assistant", "content": "Let me see. "}]
@@ -225,10 +211,8 @@ class Joined:
         return a.content
 
 
-class Resent:
+class Resent(Case):
     """agent-framework#7955: a session holds the conversation, and the caller sends it as well."""
-
-    is_mended = False
 
     def __init__(self) -> None:
         self.history: Messages = []
@@ -241,10 +225,8 @@ class Resent:
         return a.content
 
 
-class Trip:
+class Trip(Case):
     """rhesis#2463: only the text of an agent crosses a handoff, and it has called tools alone."""
-
-    is_mended = False
 
     def chat(self, text: str) -> Any:
         messages = [user_message(text)]
@@ -260,10 +242,8 @@ class Trip:
         return ask("You plan trips.", own if self.is_mended else [*messages, *words]).content
 
 
-class Appended:
+class Appended(Case):
     """langgraph4j#288: a channel drops a message that it holds already."""
-
-    is_mended = False
 
     def __init__(self) -> None:
         self.history: Messages = []
@@ -279,10 +259,8 @@ class Appended:
         return a.content
 
 
-class Summed:
+class Summed(Case):
     """openai-agents#3791: a summary is summed up with the messages that it lists already."""
-
-    is_mended = False
 
     def chat(self, text: str) -> Any:
         lines, last = [f"user: {text}"], ""
@@ -295,10 +273,8 @@ class Summed:
         return a.content
 
 
-class Limited:
+class Limited(Case):
     """hermes-agent#11351: a run that ends at its limit is stored with calls without results."""
-
-    is_mended = False
 
     def __init__(self) -> None:
         self.history: Messages = []
@@ -316,10 +292,8 @@ class Limited:
         return "I stopped."
 
 
-class Store:
+class Store(Case):
     """voltagent#1026: a sub-agent stores its task in the conversation of the agent that asks it."""
-
-    is_mended = False
 
     def __init__(self) -> None:
         self.history: Messages = []
@@ -341,10 +315,8 @@ class Store:
         return answer
 
 
-class Nameless:
+class Nameless(Case):
     """llama_index#17721: with a history, the instructions are not sent."""
-
-    is_mended = False
 
     def __init__(self) -> None:
         self.history: Messages = []
@@ -359,10 +331,8 @@ class Nameless:
         return a.content
 
 
-class Specialists:
+class Specialists(Case):
     """ai-sdk-tools#112: from one specialist to the next, no result of a tool is passed on."""
-
-    is_mended = False
 
     def chat(self, text: str) -> Any:
         messages = [user_message(text)]
@@ -380,10 +350,8 @@ class Specialists:
         return a.content
 
 
-class Swallowed:
+class Swallowed(Case):
     """swarms#1963: what a tool raises is dropped, and the model is asked the same again."""
-
-    is_mended = False
 
     def chat(self, text: str) -> Any:
         memory = [user_message(text)]
@@ -401,10 +369,8 @@ class Swallowed:
         return "I give up."
 
 
-class Roles:
+class Roles(Case):
     """autogen#3009: what the user says is stored with the role of the assistant."""
-
-    is_mended = False
 
     def __init__(self) -> None:
         self.history: Messages = []
@@ -416,10 +382,8 @@ class Roles:
         return a.content
 
 
-class OneMemory:
+class OneMemory(Case):
     """agno#1669: a new session of an agent begins with the messages of its others."""
-
-    is_mended = False
 
     def __init__(self) -> None:
         self.sessions: dict[str, Messages] = {}
@@ -431,30 +395,7 @@ class OneMemory:
         return a.content
 
 
-CASES = (
-    Plan,
-    Swarm,
-    Thought,
-    Home,
-    Stored,
-    Forks,
-    Crew,
-    Memory,
-    Front,
-    Joined,
-    Resent,
-    Trip,
-    Appended,
-    Summed,
-    Limited,
-    Store,
-    Nameless,
-    Specialists,
-    Swallowed,
-    Roles,
-    OneMemory,
-)
-for case in CASES:
+for case in Case.__subclasses__():
     globals()[f"Mended{case.__name__}"] = type("Mended", (case,), {"is_mended": True})
 one_memory, memory_each = OneMemory(), globals()["MendedOneMemory"]()
 

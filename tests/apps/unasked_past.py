@@ -13,6 +13,7 @@ class Conversation:
     """An agent that keeps what was said; what it is request of that is the fault."""
 
     is_mended = False
+    system = "You help."
 
     def __init__(self) -> None:
         self.messages: Messages = []
@@ -21,7 +22,7 @@ class Conversation:
 
     def chat(self, text: str) -> Any:
         self.messages.append(user_message(text))
-        answer = ask("You help.", self.request()).content
+        answer = ask(self.system, self.request()).content
         self.messages.append({"role": "assistant", "content": answer})
         return answer
 
@@ -129,6 +130,16 @@ class Prompted(Conversation):
         return reply.choices[0].message.content
 
 
-CASES = HeldBack, Oldest, Pruned, Unsummed, Leftover, Copied, Answered, Prompted
-for case in CASES:
+class Again(Conversation):
+    """ursa#331: a conversation that goes on is sent its instructions once more."""
+
+    system = "You help people."
+
+    def request(self) -> Messages:
+        if len(self.messages) > 1 and not self.is_mended:
+            self.messages.insert(-1, {"role": "system", "content": self.system})
+        return self.messages
+
+
+for case in Conversation.__subclasses__():
     globals()[f"Mended{case.__name__}"] = type("Mended", (case,), {"is_mended": True})

@@ -76,11 +76,13 @@ def _instructions_of_others(event: e.ContextBuilt, own: str, facts: Facts) -> It
 def instructions_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """Find system messages that begin with the same text twice, whatever follows.
 
-    Code has put the instructions before messages that hold them already. Seen in OpenManus#1272
-    and inspect_swe#64.
+    Code has put the instructions before messages that hold them already, or behind what was said.
+    After the last message they may remind of the first ones. Seen in OpenManus#1272, inspect_swe#64
+    and ursa#331.
     """
-    messages = [part.message for part in event.parts if type(part) is e.InlinePart]
-    text = "\n".join(message.content for message in messages if message.role == "system")
+    messages = facts.view.calls[event.call].context.messages
+    last = max((at for at, each in enumerate(messages) if each.role != "system"), default=None)
+    text = "\n".join(each.content for each in messages[:last] if each.role == "system")
     line = text.lstrip().partition("\n")[0]
     again = text.find(line, text.find(line) + 1) if len(line) >= LINE_MIN else -1
     block = text[: max(again, 0)].strip()
