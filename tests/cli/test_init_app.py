@@ -66,7 +66,7 @@ turns:
     # What the models answer.
     replies:
       triage_agent:
-        handoff: {to: refunds, payload: {order_id: order_id}}
+        handoff: {to: refunds, payload: {order_id: order_id A-1}}
       refunds: Reply 1.
     # What must hold. `context` is what each agent's model is sent.
     expect:
@@ -81,7 +81,7 @@ turns:
             - system: You are the refund agent. The order is order_id.
             - user: Hello
       handoffs:
-        - {from: triage_agent, to: refunds, type: handoff, payload: {order_id: order_id}}
+        - {from: triage_agent, to: refunds, type: handoff, payload: {order_id: order_id A-1}}
   - user: Bye
     replies: {triage_agent: Reply 2.}
     expect:

@@ -258,7 +258,7 @@ agent that takes over needs more than a handoff gives it, if an item is searched
 if the first tool does something real, or if code routes by the word that a model says."""
 
 
-MADE_UP: Final = re.compile(r" \w+ A-1\b")
+MADE_UP: Final = re.compile(r" \w+ A-\d+\b")
 """A text of scaffolded JSON, where code puts it into instructions."""
 _SHAPE: Final = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\}")
 _KEY: Final = re.compile(
@@ -269,17 +269,18 @@ _KEY: Final = re.compile(
 def described_json(instructions: str, steps: int = 0) -> dict[str, JsonValue] | None:
     """Return JSON as instructions describe it; None if they do not speak of any.
 
-    Where they let a model choose among words, it is the first one, or one later by ``steps``.
+    Where they let a model choose among words, it is the first one, or one later by ``steps``; texts
+    end in a number that is higher by these, so that an old one is no new one.
 
     >>> described_json('Answer in JSON: {"order": "...", "kind": "refund|order", "count": 1}', 1)
-    {'order': 'order A-1', 'kind': 'order', 'count': 1}
+    {'order': 'order A-2', 'kind': 'order', 'count': 1}
     """
     shape = _SHAPE.search(instructions)
     if shape is None or "json" not in instructions.lower():
         return None
     described: dict[str, JsonValue] = {}
     for key, choice, is_list, is_number, is_boolean in _KEY.findall(shape[0]):
-        words = re.findall(r"\w+", choice) or [f"{key} A-1"]
+        words = re.findall(r"\w+", choice) or [f"{key} A-{steps + 1}"]
         word = words[steps % len(words)]
         described[key] = [key] if is_list else 1 if is_number else bool(is_boolean) or word
     return described
@@ -404,16 +405,33 @@ class ScaffoldedReplies:
 
     def _example(self, wanted_schema: Any) -> Any:
         # A supervisor that always says the same agent never ends.
-        schema = _rotated(wanted_schema, self._times(json_text(wanted_schema)))
+        steps = self._times(json_text(wanted_schema))
+        schema = _rotated(wanted_schema, steps)
         denying = _with_default(schema, "boolean", "examples", [False])
         self._choices |= {"is_true"} if example_of(schema) != example_of(denying) else set()
         chosen = schema if self._manner.is_true else denying
-        plain = example_of(chosen)
-        filled = example_of(_with_default(chosen, "array", "minItems", 1))
+        with_items = _with_default(chosen, "array", "minItems", 1)
+        plain, filled = (_numbered(chosen, each, steps + 1) for each in (chosen, with_items))
         if filled == plain or schema_errors(schema, filled):
             return plain
         self._choices.add("has_items")
         return filled if self._manner.has_items else plain
+
+
+def _numbered(allowed: Any, schema: Any, number: int) -> Any:
+    """Return an example of a schema whose empty texts, and those that say their key, are numbered
+    if what is allowed has room for it."""
+
+    def numbered(value: Any) -> Any:
+        if isinstance(value, list):
+            return [numbered(item) for item in value]
+        pairs = value.items() if isinstance(value, dict) else ()
+        texts = {key: f"{key} A-{number}" for key, item in pairs if item in ("", key)}
+        return {key: texts.get(key) or numbered(item) for key, item in pairs} if pairs else value
+
+    example = example_of(schema)
+    result = numbered(example)
+    return example if schema_errors(allowed, result) else result
 
 
 def _rotated(schema: Any, steps: int) -> Any:

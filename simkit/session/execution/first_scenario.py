@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from simkit.adapters.attribution import PromptSignature, rule_of, signatures_of
 from simkit.adapters.recorder.handoffs import PREFIXES
 from simkit.core.messages import Fails, Message
 from simkit.language.json_schema.examples import example_of
 from simkit.providers.failures import FAILURES
-from simkit.providers.values import Offer
+from simkit.providers.values import Offer, ParsedRequest
 from simkit.session.execution.first_run import MADE_UP, UNMARKED, FirstRun, ObservedCall, Used
 
 _LONG: Final = frozenset(("returns", "error", "latency_ms", "when"))
@@ -106,7 +108,16 @@ def agents_of(first: FirstRun) -> list[str]:
 
 
 def _signatures(first: FirstRun) -> tuple[list[PromptSignature], list[PromptSignature]]:
-    return signatures_of([call.model_request for call in first.calls if call.agent == UNMARKED])
+    return signatures_of([_unnumbered(c.model_request) for c in first.calls if c.agent == UNMARKED])
+
+
+def _unnumbered(request: ParsedRequest) -> ParsedRequest:
+    """Return a request whose made-up texts, which an agent's instructions may have, are equal."""
+    messages = tuple(
+        msgspec.structs.replace(m, content=MADE_UP.sub(" made A-1", m.content))
+        for m in request.messages
+    )
+    return msgspec.structs.replace(request, messages=messages)
 
 
 def _names_by_tools(first: FirstRun, agents: Sequence[str]) -> dict[str, str]:
