@@ -59,7 +59,7 @@ from simkit.checks.judge import strictly
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import clean, current_redactor, without_secrets
 from simkit.core.text import near, shell_word
-from simkit.report.last_run import KEPT_AS, TOLD_AS
+from simkit.report.last_run import KEPT_AS, STORY_AS
 from simkit.report.text import failure_text, note_unfailing
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import missing
@@ -136,7 +136,7 @@ class _Teller:
             judgement = strictly(judgement)
         if ending.prepared is not None and ending.outcome is not None:
             outcome = msgspec.structs.replace(ending.outcome, judgement=judgement)
-            setattr(request.node, TOLD_AS, (ending.prepared, outcome))
+            setattr(request.node, STORY_AS, (ending.prepared, outcome))
         note_unfailing(request.node, judgement.warnings, judgement.passed_over)
         if not judgement.passed:
             redactor, view = current_redactor(), None

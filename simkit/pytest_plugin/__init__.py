@@ -39,7 +39,7 @@ PASSED_OVER: Final = "simkit claims not looked at"
 """The section of a report for findings that fail nothing; the property with their number."""
 KEPT_AS: Final = "simkit_kept"
 """The attribute of an item, and of its report, with its run to be kept."""
-TOLD_AS: Final = "simkit_told"
+STORY_AS: Final = "simkit_story"
 """The attribute of a test with its story that has ended; RAN_AS is that of what was kept of it."""
 RAN_AS: Final = "simkit_ran"
 COVERAGE: Final = "simkit-coverage"
@@ -331,10 +331,10 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Describe a missing package without a traceback; let the report carry a run that is kept."""
     report = yield
-    if (told := item.__dict__.pop(TOLD_AS, None)) is not None:
+    if (story := item.__dict__.pop(STORY_AS, None)) is not None:
         from simkit.pytest_plugin.runs import keep_story
 
-        keep_story(item, *told)
+        keep_story(item, *story)
     run_text = getattr(item, KEPT_AS, None)
     if run_text is not None and call.when == "call":
         setattr(report, KEPT_AS, run_text)

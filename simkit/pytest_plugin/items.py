@@ -135,7 +135,7 @@ class ScenarioFile(pytest.File):
 
 
 class Ran:
-    """What reports carry of a run: of a scenario's item, or of a feature's story."""
+    """The facts of a run that reports carry: of a scenario's item, or of a feature's story."""
 
     scenario: ScenarioCase
     page: RunPage | None = None

@@ -150,9 +150,9 @@ def shorten(item: Any, report: pytest.TestReport) -> None:
     result = _result(getattr(item, RAN_AS, item))
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None and result.findings:
-        shown = result.findings[:SHOWN]
-        lines = [f"{finding.where}: {headline(finding)}" for finding in shown]
-        if more := len(result.findings) - len(shown):
+        first = result.findings[:FINDINGS_MAX]
+        lines = [f"{finding.where}: {headline(finding)}" for finding in first]
+        if more := len(result.findings) - len(first):
             lines.append(f"and {more} more")
         lines.append(f"reproduce: {result.reproduce}")
         crash.message = clean("\n".join(["Failed: " + lines[0], *lines[1:]]))
@@ -221,7 +221,7 @@ def _result(item: Ran) -> Result:
 
 
 SMALL: Final = 50
-SHOWN: Final = 4
+FINDINGS_MAX: Final = 4
 """The findings of a scenario that a message names; pytest cuts it at 500 characters."""
 
 

@@ -42,7 +42,7 @@ _REPLACED: Final = ("last.json", "traces", "runs")
 """The parts of the folder that a run replaces or deletes."""
 KEPT_AS: Final = "simkit_kept"
 """The attribute of pytest's items and reports with a run to be kept; empty if none is kept."""
-TOLD_AS: Final = "simkit_told"
+STORY_AS: Final = "simkit_story"
 """The attribute of a test with its story that has ended: a scenario and its outcome."""
 
 
