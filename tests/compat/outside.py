@@ -98,10 +98,11 @@ def wrong(folder: Path, arguments: list[str]) -> list[str]:
     tests = 1 if "smoke" in arguments else TESTS
     texts = [f"{arguments}: {len(cases)} tests, not {tests}"] if len(cases) != tests else []
     report = [case for case in cases if case.find(".//property[@name='simkit.digest']") is not None]
-    scenarios = [case for case in cases if str(case.get("classname")).endswith("scenario.yaml")]
-    if not scenarios or report != scenarios:
+    of_simkit = ("scenario.yaml", "test_features")
+    runs = [case for case in cases if str(case.get("classname")).endswith(of_simkit)]
+    if not runs or report != runs:
         texts.append(
-            f"{arguments}: JUnit tells {len(report)} digests of {len(scenarios)} scenarios"
+            f"{arguments}: JUnit tells {len(report)} digests of {len(runs)} scenarios and features"
         )
     return texts
 
