@@ -78,7 +78,7 @@ turns:
           tools: {$unordered: [find_order, to_refunds]}
         refunds:
           messages:
-            - system: You are the refund agent. The order is order_id.
+            - system: You are the refund agent. The order is order_id A-1.
             - user: Hello
       handoffs:
         - {from: triage_agent, to: refunds, type: handoff, payload: {order_id: order_id A-1}}

@@ -155,7 +155,7 @@ def test_all_plugins_that_are_installed_together(
 
     result.assert_outcomes(passed=6, failed=1)
     result.stdout.fnmatch_lines(["Using --randomly-seed=*", "TOTAL *"])
-    assert len(digests(pytester)) == 4
+    assert len(digests(pytester)) == 5
 
 
 def test_the_plugins_of_this_page_are_installed() -> None:
