@@ -175,7 +175,7 @@ def test_the_first_test_of_an_app_is_written_and_passes() -> None:
     write("src/helpdesk/desk.py", DESK.replace("The order is", "About"))
     failed = run_python("-P", "-m", "simkit", "replay", "-q", "tests")
     assert failed.returncode == 1
-    assert "You are the refund agent. About order_id." in failed.stdout
+    assert "You are the refund agent. About order_id A-1." in failed.stdout
 
 
 LOOKUP = f"""{ASK}
