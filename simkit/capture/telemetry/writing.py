@@ -76,7 +76,7 @@ class _Writer:
             if isinstance(event, e.StateUpdated) and event.cause == "given":
                 for channel, value in self._view.update_of(event).items():
                     is_reset = isinstance(value, Mapping) and [*value] == ["$set"]
-                    text = json.dumps(value["$set"] if is_reset else value, default=_given)
+                    text = json.dumps(value["$set"] if is_reset else value, default=_encode_given)
                     given.setdefault(channel, json.loads(text))
         return given
 
@@ -246,7 +246,7 @@ def _message(message: Message) -> dict[str, Any]:
     return {"role": message.role, "parts": parts}
 
 
-def _given(value: Message | Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _encode_given(value: Message | Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return a message, or a mapping of the state, as a scenario gives it to the state."""
     if isinstance(value, Mapping):
         return dict(value)
