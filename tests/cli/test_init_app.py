@@ -202,6 +202,7 @@ def answer(text, session="all"):
 """
 PLANTED = {
     "a lost payload": ("order {task['order']}", "order {task.get('order_id')}"),
+    "one of the turn before": ("task = json", "task = kept['task'] = kept.get('task') or json"),
     "one that a word leads to": ("about {task['order']}", "about {task.get('order_id')}"),
     "a leaked message": ('.", history)["content"]\n    if', '.", history * 2)["content"]\n    if'),
     "an orphaned call": ("history += [said, ", "history += [said] or ["),
